@@ -1,0 +1,23 @@
+# tandem_flags(target): the compile flags that every part of Tandem is built with.
+#
+# -ffp-contract=off: bits must not depend on the compiler's mood; where a fused multiply-add is
+# meant, the source says fma(). -fno-math-errno: lets sqrt vectorise. Never -ffast-math: AMP has to
+# see Inf and NaN. Without TANDEM_NATIVE an x86 build runs on any processor since 2013 (x86-64-v3).
+function(tandem_flags target)
+  target_compile_options(${target} PRIVATE
+    -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual
+    -fno-math-errno -ffp-contract=off
+    $<$<CONFIG:Release>:-O3>
+    $<$<BOOL:${TANDEM_WERROR}>:-Werror>)
+  if(TANDEM_NATIVE)
+    target_compile_options(${target} PRIVATE -march=native)
+  elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+    target_compile_options(${target} PRIVATE -march=x86-64-v3)
+  endif()
+  set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF)
+endfunction()
+
+if(TANDEM_SANITIZE)
+  add_compile_options(-fsanitize=${TANDEM_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${TANDEM_SANITIZE})
+endif()
