@@ -1,0 +1,32 @@
+// Trace: what moved between devices. Always on: a few relaxed atomic additions per copy.
+//
+// Take a snapshot before and after, and subtract:
+//   auto before = trace::copies(cpu(1));  net(x);  auto moved = trace::copies(cpu(1)) - before;
+#pragma once
+
+#include <cstdint>
+
+#include <tandem/core/device.h>
+
+namespace tandem::trace {
+
+/// Copies between logical devices as one device saw them; bytes and numbers since the start.
+struct Copies {
+  std::int64_t in_count = 0, in_bytes = 0;    // to this device
+  std::int64_t out_count = 0, out_bytes = 0;  // from this device
+
+  Copies operator-(const Copies& o) const {
+    return {in_count - o.in_count, in_bytes - o.in_bytes, out_count - o.out_count,
+            out_bytes - o.out_bytes};
+  }
+};
+
+Copies copies(Device device);
+
+/// Of all devices: each copy is counted once in `in_*` and once in `out_*`.
+Copies all_copies();
+
+/// Called by whoever moves bytes from one logical device to another.
+void count_copy(Device from, Device to, std::int64_t bytes);
+
+}  // namespace tandem::trace
