@@ -1,0 +1,186 @@
+// Array: data without history. Shape, strides, dtype, an offset, and a share of a device's memory.
+//
+// Note [What a version counts]
+//   A Storage is a *slot*: the thing that versions count. An allocation is one slot; views share the
+//   slot of what they view. Memory that only happens to lie in one allocation (parameters in a
+//   replica's flat block) does not: Array::carve() makes a slot of its own that keeps its parent
+//   alive. So writing parameter 3 of a flat block does not make graphs stale that saved parameter 7.
+//   An in-place write raises exactly the slot's counter; taking a mutable pointer counts as a write.
+//
+// Layout is read from the strides; there is no flag. Next: array_ops.h (computing), tensor.h.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include <tandem/core/device.h>
+#include <tandem/core/dtype.h>
+#include <tandem/core/error.h>
+#include <tandem/core/memory.h>
+#include <tandem/core/shape.h>
+
+namespace tandem {
+
+/// A slot of device memory with a version; see the note above. Frees itself into its pool.
+class Storage {
+ public:
+  /// From the pool of `device`, under the thread's category. Throws OutOfMemory.
+  static std::shared_ptr<Storage> allocate(Device device, std::int64_t bytes);
+  /// A slot inside `parent`, with a version of its own.
+  static std::shared_ptr<Storage> slice(std::shared_ptr<Storage> parent, std::int64_t offset,
+                                        std::int64_t bytes);
+  ~Storage();
+  Storage(const Storage&) = delete;
+  Storage& operator=(const Storage&) = delete;
+
+  std::byte* data() const { return data_; }
+  std::int64_t bytes() const { return bytes_; }
+  Device device() const { return device_; }
+  /// The allocation this slot lies in: itself, or its parent.
+  const Storage& root() const { return parent_ ? parent_->root() : *this; }
+
+  std::uint64_t version() const { return version_.load(std::memory_order_relaxed); }
+  /// One writer at a time; readers of other threads are ordered by whoever hands the array over.
+  void raise_version() { version_.store(version() + 1, std::memory_order_relaxed); }
+
+ private:
+  struct Passkey {};
+
+ public:
+  Storage(Passkey, std::byte* data, std::int64_t bytes, Device device, Category category,
+          std::shared_ptr<Storage> parent);
+
+ private:
+  std::byte* data_;
+  std::int64_t bytes_;
+  Device device_;
+  Category category_;
+  std::atomic<std::uint64_t> version_{0};
+  std::shared_ptr<Storage> parent_;  // set: the memory is the parent's
+};
+
+class Array {
+ public:
+  /// An undefined array: defined() is false, nothing else may be asked.
+  Array() = default;
+
+  /// Uninitialised, row-major.
+  static Array empty(const Shape& shape, DType dtype, Device device);
+  /// Uninitialised, with the shape, dtype, device and (if dense in any order) the strides of `like`.
+  static Array empty_like(const Array& like);
+  static Array full(const Shape& shape, double value, DType dtype, Device device);
+  static Array zeros(const Shape& shape, DType dtype, Device device);
+  /// Copies `shape.numel()` elements of `dtype` from the host.
+  static Array from_host(const void* data, const Shape& shape, DType dtype, Device device);
+
+  bool defined() const { return storage_ != nullptr; }
+  const Shape& shape() const { return shape_; }
+  const Shape& strides() const { return strides_; }
+  int dim() const { return shape_.dim(); }
+  std::int64_t size(int i) const { return shape_[i]; }
+  std::int64_t numel() const { return shape_.numel(); }
+  std::int64_t nbytes() const { return numel() * std::int64_t(size_of(dtype_)); }
+  DType dtype() const { return dtype_; }
+  Device device() const { return storage_->device(); }
+  const std::shared_ptr<Storage>& storage() const { return storage_; }
+  std::uint64_t version() const { return storage_->version(); }
+  /// Elements between the start of the slot and this array's first element.
+  std::int64_t offset() const { return offset_; }
+
+  /// Row-major without gaps.
+  bool is_contiguous() const;
+  /// Without gaps and overlaps, in some order of the dimensions: numel() elements from data() on.
+  bool is_dense() const;
+  /// Nobody else holds this slot.
+  bool is_unique() const { return storage_.use_count() == 1; }
+  /// The same elements in the same slot.
+  bool same_as(const Array& other) const;
+
+  // Pointers to the first element, in the device's address space.
+  const std::byte* data() const {
+    return storage_->data() + offset_ * std::int64_t(size_of(dtype_));
+  }
+  /// Counts as a write.
+  std::byte* mutable_data() {
+    storage_->raise_version();
+    return fresh_data();
+  }
+  /// For whoever fills an array that nobody has seen yet: no write is counted.
+  std::byte* fresh_data() { return storage_->data() + offset_ * std::int64_t(size_of(dtype_)); }
+  template <class T>
+  const T* data() const {
+    return reinterpret_cast<const T*>(data());
+  }
+  template <class T>
+  T* mutable_data() {
+    return reinterpret_cast<T*>(mutable_data());
+  }
+  template <class T>
+  T* fresh_data() {
+    return reinterpret_cast<T*>(fresh_data());
+  }
+
+  // Views: they share the slot and its version. Arguments are checked by the ops that users call.
+  Array narrow(int dim, std::int64_t start, std::int64_t length) const;
+  Array slice(int dim, std::int64_t start, std::int64_t stop, std::int64_t step) const;
+  Array select(int dim, std::int64_t index) const;
+  Array permute(const std::vector<int>& order) const;
+  Array transpose(int a, int b) const;
+  Array squeeze(int dim) const;
+  Array unsqueeze(int dim) const;
+  /// Strides of zero where a size of one stretches. REQUIRES: shape() broadcasts to `shape`.
+  Array expand(const Shape& shape) const;
+  /// The same elements under another shape if strides allow it, else an undefined array.
+  Array view_or_undefined(const Shape& shape) const;
+  /// A view if strides allow it, else a copy. REQUIRES: equal numel.
+  Array reshape(const Shape& shape) const;
+  /// Other sizes and strides over the same slot. REQUIRES: inside the slot.
+  Array as_strided(const Shape& shape, const Shape& strides, std::int64_t offset) const;
+  /// `shape` of `dtype`, row-major, from byte `offset` of the slot on, with a version of its own.
+  Array carve(std::int64_t byte_offset, const Shape& shape, DType dtype) const;
+
+  // Copies. All of them give the array itself when there is nothing to do, except clone().
+  Array to(Device device) const;
+  Array to(DType dtype) const;
+  Array contiguous() const;
+  Array clone() const;
+
+  /// The only element, as a double (int64 above 2^53 rounds). REQUIRES: numel() == 1.
+  double item() const;
+  /// All elements in row-major order, waiting for the device. REQUIRES: T is the array's dtype.
+  template <class T>
+  std::vector<T> to_vector() const {
+    check(dtype_of<T> == dtype_, "[to_vector] asked for ", dtype_of<T>, ", the array is ", dtype_,
+          ". Convert it first with to(dtype)");
+    if constexpr (std::is_same_v<T, bool>) {  // vector<bool> has no elements to point to
+      std::vector<std::uint8_t> bytes(std::size_t(numel()));
+      copy_to_host(bytes.data());
+      return std::vector<bool>(bytes.begin(), bytes.end());
+    } else {
+      std::vector<T> values(static_cast<std::size_t>(numel()));
+      copy_to_host(values.data());
+      return values;
+    }
+  }
+  /// Row-major bytes to the host; waits for the device.
+  void copy_to_host(void* out) const;
+
+ private:
+  Array(std::shared_ptr<Storage> storage, std::int64_t offset, const Shape& shape,
+        const Shape& strides, DType dtype)
+      : storage_(std::move(storage)),
+        offset_(offset),
+        shape_(shape),
+        strides_(strides),
+        dtype_(dtype) {}
+
+  std::shared_ptr<Storage> storage_;
+  std::int64_t offset_ = 0;
+  Shape shape_, strides_;
+  DType dtype_ = DType::float32;
+};
+
+}  // namespace tandem

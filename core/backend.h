@@ -1,0 +1,137 @@
+// Backend: the narrow waist between arrays and devices; one object per logical device.
+//
+// Three groups: memory, order, and about twenty kernel *families* that take Arrays. Op codes cross
+// this border (functors.h), never functor types. Outputs are allocated by the caller
+// (array_ops.cpp), live on this device and have the shape, dtype and device the family asks for:
+// everything has been checked before a kernel is called. Inputs may have any strides; a stride of
+// zero is how broadcasting arrives here. Kernels write every element of their outputs.
+//
+// On a GPU a call only enqueues work on the device's current stream; on a CPU it is done when the
+// call returns. Thread safety: calls for different devices never meet; calls for one device come
+// from one thread at a time, except for memory, which any thread may free.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <tandem/core/array.h>
+#include <tandem/core/device.h>
+#include <tandem/core/functors.h>
+#include <tandem/core/memory.h>
+#include <tandem/core/philox.h>
+#include <tandem/core/update_rules.h>
+
+namespace tandem {
+
+/// A queue of a logical device. A CPU has one, always empty.
+struct Stream {
+  Device device{};
+  void* handle = nullptr;
+};
+
+/// A point in a stream that others can wait for. Copies share it; empty: nothing to wait for.
+struct Event {
+  std::shared_ptr<void> state;
+};
+
+/// Numbers for a map rule; the kernel converts them to the type it computes in.
+struct Scalars {
+  double a = 0, b = 0;
+};
+
+class Backend : public RawMemory {
+ public:
+  Backend(Device device, std::int64_t memory_limit) : device_(device), pool_(device, *this, memory_limit) {}
+  Backend(const Backend&) = delete;
+  Backend& operator=(const Backend&) = delete;
+
+  Device device() const { return device_; }
+  Pool& pool() { return pool_; }
+
+  // ---- order. CPU: everything has happened already.
+
+  virtual Stream current_stream() { return {device_, nullptr}; }
+  virtual Event record(Stream) { return {}; }
+  virtual void wait(Stream, const Event&) {}
+  /// Until all work of this device is done.
+  virtual void synchronize() {}
+  /// `storage` is read by work on `stream`: its memory lives until that work is done.
+  virtual void record_use(const Storage&, Stream) {}
+
+  // ---- copies of dense bytes
+
+  virtual void copy_from_host(void* to, const void* from, std::int64_t bytes) = 0;
+  virtual void copy_to_host(void* to, const void* from, std::int64_t bytes) = 0;
+  /// From another logical device (`source`) to this one, ordered after the work that wrote `from`.
+  virtual void copy_from_device(void* to, Backend& source, const void* from,
+                                std::int64_t bytes) = 0;
+
+  // ---- kernels
+
+  /// y = x with any strides on either side; equal shapes and dtypes.
+  virtual void copy(const Array& x, Array& y) = 0;
+  /// y = x converted; equal shapes. Float to integer truncates, anything to bool is x != 0.
+  virtual void cast(const Array& x, Array& y) = 0;
+  virtual void fill(Array& y, double value) = 0;
+
+  virtual void map(MapOp op, Scalars s, const Array& x, Array& y) = 0;
+  /// dx = f'(saved) dy, where `saved` is what the rule saves (undefined for Saves::nothing).
+  virtual void map_grad(MapOp op, Scalars s, const Array& saved, const Array& dy, Array& dx) = 0;
+  /// y = f(a, b), all of y's shape; y may be a itself (in place).
+  virtual void zip(ZipOp op, const Array& a, const Array& b, Array& y) = 0;
+  /// The derivative with respect to operand 0 (a) or 1 (b) times dy, of dy's shape.
+  virtual void zip_grad(ZipOp op, int operand, const Array& a, const Array& b, const Array& dy,
+                        Array& dx) = 0;
+  /// y = condition ? a : b, all of y's shape; condition is bool.
+  virtual void where(const Array& condition, const Array& a, const Array& b, Array& y) = 0;
+
+  /// Reduces the dimensions of x in which y has size 1. y has x's number of dimensions and x's
+  /// dtype. Deterministic; the order of additions depends on the shape only.
+  virtual void reduce(ReduceOp op, const Array& x, Array& y) = 0;
+  /// y (int64) = first index of the largest (or smallest) element along `dim`; NaN counts as
+  /// largest (smallest). y has size 1 there.
+  virtual void arg_reduce(bool largest, const Array& x, int dim, Array& y) = 0;
+
+  /// c = a b, or c += a b if `accumulate`. a (B, M, K), b (B, K, N), c (B, M, N) row-major.
+  virtual void gemm(const Array& a, const Array& b, Array& c, bool accumulate) = 0;
+
+  /// Along the last dimension: y = softmax(x), or its logarithm. y contiguous.
+  virtual void softmax(bool log, const Array& x, Array& y) = 0;
+  virtual void softmax_grad(bool log, const Array& y, const Array& dy, Array& dx) = 0;
+  /// loss[i] = -logp[i, target[i]]; logp (N, C), target (N) int64. Throws UsageError for a target
+  /// outside [0, C), naming row and value.
+  virtual void nll(const Array& logp, const Array& target, Array& loss) = 0;
+  /// dlogp[i, c] = c == target[i] ? -dloss[i] : 0
+  virtual void nll_grad(const Array& target, const Array& dloss, Array& dlogp) = 0;
+
+  /// y = x * dropout_scale(key, row of x, position in the row); rows are dim 0. x contiguous.
+  virtual void dropout(const DropoutKey& key, const Array& x, Array& y) = 0;
+
+  /// One step of an optimizer over many parameters; see update_rules.h. All arrays of an item are
+  /// dense with equal strides.
+  virtual void update(UpdateOp op, std::span<UpdateItem> items) = 0;
+
+ private:
+  Device device_;
+  Pool pool_;
+};
+
+/// The backend of a logical device. Throws DeviceError if there is no such device. The first use
+/// fixes what configure_devices() may still change. Throws UsageError in a forked child.
+Backend& backend(Device device);
+
+/// How a kind of device comes into being; see cpu/register.cpp and docs/devices.md.
+struct BackendFactory {
+  int (*count)() = nullptr;                                      // logical devices there are
+  std::string (*why_unavailable)() = nullptr;                    // when count() is 0
+  std::unique_ptr<Backend> (*make)(Device, std::int64_t memory_limit) = nullptr;
+};
+void register_backend(DeviceKind kind, const BackendFactory& factory);
+
+/// What configure_devices() asked for (cuda_per_gpu resolved with the environment).
+const DeviceOptions& device_options();
+
+}  // namespace tandem
