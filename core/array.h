@@ -40,6 +40,9 @@ class Storage {
   std::int64_t bytes() const { return bytes_; }
   Device device() const { return device_; }
   /// The allocation this slot lies in: itself, or its parent.
+  Category category() const { return category_; }
+  /// Counts the memory under another category. REQUIRES: an allocation, not a slice of one.
+  void relabel(Category category);
   const Storage& root() const { return parent_ ? parent_->root() : *this; }
 
   std::uint64_t version() const { return version_.load(std::memory_order_relaxed); }

@@ -89,6 +89,7 @@ class Pool {
   /// `bytes` and `category` are remembered by the caller and given back to release().
   void* allocate(std::int64_t bytes, Category category);
   void release(void* data, std::int64_t bytes, Category category) noexcept;
+  void relabel(std::int64_t bytes, Category from, Category to) noexcept;
 
   MemoryStats stats() const;
   void reset_peak();

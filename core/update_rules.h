@@ -1,7 +1,7 @@
 // Update rules: one optimizer step of one element, written once for every backend.
 //
 // Coefficients are computed in double by the optimizer and rounded once here, as PyTorch does; the
-// places of fma() give PyTorch's bits on a CPU. See optim/ for what the coefficients mean.
+// places of fma() give PyTorch 1.13's bits on a CPU. optim/ says what the coefficients mean.
 #pragma once
 
 #include <array>
@@ -13,12 +13,96 @@
 
 namespace tandem {
 
-/// One parameter of Backend::update(): everything is written in place except `grad`.
+inline constexpr int kUpdateCoefficients = 10;
+
+/// One parameter of Backend::update(). Everything but `grad` is written in place.
 struct UpdateItem {
   Array param;
   Array grad;
-  std::array<Array, 3> state{};         // undefined where a rule has none
-  std::array<double, 8> coefficients{};  // see the rule's constructor
+  std::array<Array, 3> state{};  // undefined where a rule has none
+  std::array<double, kUpdateCoefficients> c{};
 };
+
+/// Stochastic gradient descent.
+///   d = g + weight_decay p;  b = momentum b + (1 - dampening) d, the first time b = d
+///   p = p - lr (nesterov ? d + momentum b : b)
+struct SgdRule {
+  static constexpr int states = 1;  // b, undefined if momentum is 0
+  enum { lr, momentum, dampening, weight_decay, nesterov, maximize, first };
+
+  template <class T>
+  struct Step {
+    T minus_lr, momentum, one_minus_dampening, weight_decay;
+    bool nesterov, maximize, first;
+
+    explicit Step(const std::array<double, kUpdateCoefficients>& c)
+        : minus_lr(T(-c[SgdRule::lr])),
+          momentum(T(c[SgdRule::momentum])),
+          one_minus_dampening(T(1 - c[SgdRule::dampening])),
+          weight_decay(T(c[SgdRule::weight_decay])),
+          nesterov(c[SgdRule::nesterov] != 0),
+          maximize(c[SgdRule::maximize] != 0),
+          first(c[SgdRule::first] != 0) {}
+
+    TANDEM_HD void operator()(T& p, T g, T& b, T&, T&) const {
+      T d = maximize ? -g : g;
+      if (weight_decay != T(0)) d = std::fma(p, weight_decay, d);
+      if (momentum != T(0)) {
+        b = first ? d : std::fma(d, one_minus_dampening, b * momentum);
+        d = nesterov ? std::fma(b, momentum, d) : b;
+      }
+      p = std::fma(d, minus_lr, p);
+    }
+  };
+};
+
+/// Adam, and AdamW where the decay is decoupled.
+///   AdamW: p = p decay;  Adam: g = g + weight_decay p
+///   m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g^2
+///   p = p - lr / (1 - beta1^t) m / (sqrt(v / (1 - beta2^t)) + eps);  amsgrad: the largest v so far
+struct AdamRule {
+  static constexpr int states = 3;  // m, v, largest v (amsgrad only)
+  enum { minus_step, beta1, beta2, sqrt_correction2, eps, weight_decay, decay, amsgrad, maximize };
+
+  template <class T>
+  struct Step {
+    T minus_step, beta1, one_minus_beta1, beta2, one_minus_beta2, sqrt_correction2, eps;
+    T weight_decay, decay;
+    bool amsgrad, maximize;
+
+    explicit Step(const std::array<double, kUpdateCoefficients>& c)
+        : minus_step(T(c[AdamRule::minus_step])),
+          beta1(T(c[AdamRule::beta1])),
+          one_minus_beta1(T(1 - c[AdamRule::beta1])),
+          beta2(T(c[AdamRule::beta2])),
+          one_minus_beta2(T(1 - c[AdamRule::beta2])),
+          sqrt_correction2(T(c[AdamRule::sqrt_correction2])),
+          eps(T(c[AdamRule::eps])),
+          weight_decay(T(c[AdamRule::weight_decay])),
+          decay(T(c[AdamRule::decay])),
+          amsgrad(c[AdamRule::amsgrad] != 0),
+          maximize(c[AdamRule::maximize] != 0) {}
+
+    TANDEM_HD void operator()(T& p, T g, T& m, T& v, T& v_max) const {
+      if (maximize) g = -g;
+      if (decay != T(1)) p = p * decay;
+      if (weight_decay != T(0)) g = std::fma(p, weight_decay, g);
+      m = std::fma(g, one_minus_beta1, m * beta1);
+      v = std::fma(one_minus_beta2 * g, g, v * beta2);
+      T second = v;
+      if (amsgrad) {
+        v_max = Maximum::forward(v_max, v);
+        second = v_max;
+      }
+      const T denominator = std::sqrt(second) / sqrt_correction2 + eps;
+      p = p + (minus_step * m) / denominator;
+    }
+  };
+};
+
+using UpdateOps = OpList<SgdRule, AdamRule>;
+enum class UpdateOp : std::uint8_t {};
+template <class F>
+inline constexpr UpdateOp update_op = UpdateOp(detail::position<F>(UpdateOps{}));
 
 }  // namespace tandem

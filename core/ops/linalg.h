@@ -1,0 +1,15 @@
+// Matrix products.
+#pragma once
+
+#include <tandem/core/tensor.h>
+
+namespace tandem {
+
+/// (M, K) (K, N) -> (M, N). Vectors: (K) counts as a row on the left and a column on the right.
+/// More dimensions are batches, which broadcast: (..., M, K) (..., K, N) -> (..., M, N).
+Tensor matmul(const Tensor& a, const Tensor& b);
+
+/// y = x weight^T + bias: x (..., in), weight (out, in), bias (out) or undefined -> (..., out).
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
+
+}  // namespace tandem
