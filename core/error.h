@@ -39,7 +39,7 @@ class DeviceError : public Error {
 
 /// Joins its arguments with operator<<.
 template <class... Args>
-std::string cat(const Args&... args) {
+std::string str(const Args&... args) {
   std::ostringstream out;
   (out << ... << args);
   return out.str();
@@ -50,7 +50,7 @@ std::string cat(const Args&... args) {
 template <class E = UsageError, class... Args>
 void check(bool ok, const Args&... args) {
   if (!ok) [[unlikely]] {
-    throw E(cat(args...));
+    throw E(str(args...));
   }
 }
 

@@ -1,0 +1,87 @@
+// Sequential: layers one after the other. Box: any of them, by value.
+#pragma once
+
+#include <concepts>
+#include <memory>
+#include <typeinfo>
+#include <utility>
+#include <vector>
+
+#include <tandem/nn/module.h>
+
+namespace tandem::nn {
+
+template <class M>
+concept ForwardsTensor = std::copyable<M> && HasVisit<M> && requires(M& m, const Tensor& x) {
+  { m.forward(x) } -> std::convertible_to<Tensor>;
+};
+
+/// Holds any module with `Tensor forward(const Tensor&)` by value. Copying copies what it holds, so
+/// weights stay shared between the copies, as with every module.
+class Box {
+ public:
+  template <ForwardsTensor M>
+    requires(!std::same_as<M, Box>)
+  Box(M module) : held_(std::make_unique<Holder<M>>(std::move(module))) {}
+  Box(const Box& o) : held_(o.held_->copy()) {}
+  Box(Box&&) noexcept = default;
+  Box& operator=(const Box& o) { return *this = Box(o); }
+  Box& operator=(Box&&) noexcept = default;
+
+  Tensor forward(const Tensor& x) { return held_->forward(x); }
+  Tensor operator()(const Tensor& x) { return held_->forward(x); }
+  void visit(Visitor& v) { held_->visit(v); }
+
+  /// The module inside if it is an M, else null.
+  template <class M>
+  M* get_if() {
+    auto* holder = dynamic_cast<Holder<M>*>(held_.get());
+    return holder ? &holder->module : nullptr;
+  }
+
+ private:
+  struct Concept {
+    virtual ~Concept() = default;
+    virtual Tensor forward(const Tensor& x) = 0;
+    virtual void visit(Visitor& v) = 0;
+    virtual std::unique_ptr<Concept> copy() const = 0;
+  };
+  template <class M>
+  struct Holder final : Concept {
+    M module;
+    explicit Holder(M m) : module(std::move(m)) {}
+    Tensor forward(const Tensor& x) override { return module.forward(x); }
+    void visit(Visitor& v) override { v.walk(module); }
+    std::unique_ptr<Concept> copy() const override { return std::make_unique<Holder>(module); }
+  };
+
+  std::unique_ptr<Concept> held_;
+};
+
+/// Applies its layers in order. Names: "0", "1", ...
+struct Sequential : Layer {
+  std::vector<Box> layers;
+
+  Sequential() = default;
+  template <class First, class... Rest>
+    requires(ForwardsTensor<First> && (ForwardsTensor<Rest> && ...) &&
+             !(sizeof...(Rest) == 0 && std::same_as<First, Sequential>))
+  explicit Sequential(First first, Rest... rest) {
+    layers.reserve(1 + sizeof...(Rest));
+    layers.emplace_back(std::move(first));
+    (layers.emplace_back(std::move(rest)), ...);
+  }
+
+  void push_back(Box layer) { layers.push_back(std::move(layer)); }
+  std::size_t size() const { return layers.size(); }
+  Box& operator[](std::size_t i) { return layers.at(i); }
+
+  Tensor forward(const Tensor& x) override {
+    Tensor y = x;
+    for (Box& layer : layers) y = layer.forward(y);
+    return y;
+  }
+  void visit(Visitor& v) override { v.walk(layers); }
+};
+
+}  // namespace tandem::nn
