@@ -159,7 +159,7 @@ class Array {
     check(dtype_of<T> == dtype_, "[to_vector] asked for ", dtype_of<T>, ", the array is ", dtype_,
           ". Convert it first with to(dtype)");
     if constexpr (std::is_same_v<T, bool>) {  // vector<bool> has no elements to point to
-      std::vector<std::uint8_t> bytes(std::size_t(numel()));
+      std::vector<std::uint8_t> bytes(static_cast<std::size_t>(numel()));
       copy_to_host(bytes.data());
       return std::vector<bool>(bytes.begin(), bytes.end());
     } else {
