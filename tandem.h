@@ -17,3 +17,14 @@
 #include <tandem/core/tensor.h>
 #include <tandem/core/thread_state.h>
 #include <tandem/core/trace.h>
+#include <tandem/nn/activations.h>
+#include <tandem/nn/init.h>
+#include <tandem/nn/linear.h>
+#include <tandem/nn/loss.h>
+#include <tandem/nn/module.h>
+#include <tandem/nn/sequential.h>
+#include <tandem/nn/visitor.h>
+#include <tandem/optim/adam.h>
+#include <tandem/optim/clip.h>
+#include <tandem/optim/optimizer.h>
+#include <tandem/optim/sgd.h>

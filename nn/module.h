@@ -33,7 +33,7 @@ struct Module {
   virtual ~Module() = default;
   /// Names parameters, buffers, children and settings, each once; see visitor.h.
   virtual void visit(Visitor& v) = 0;
-  /// For printing: "Linear(in_features=2, out_features=3, bias=true)". Default: the type's name.
+  /// For printing: "Linear(in_features=2, out_features=3, bias=True)". Default: the type's name.
   virtual std::string describe() const;
 
   /// Trainable tensors in visit order, tied ones once.
