@@ -123,6 +123,9 @@ class Backend : public RawMemory {
 /// fixes what configure_devices() may still change. Throws UsageError in a forked child.
 Backend& backend(Device device);
 
+/// The same for destructors: never throws. REQUIRES: the backend exists.
+Backend& existing_backend(Device device) noexcept;
+
 /// How a kind of device comes into being; see cpu/register.cpp and docs/devices.md.
 struct BackendFactory {
   int (*count)() = nullptr;                                      // logical devices there are

@@ -1,7 +1,8 @@
 #include <tandem/core/device.h>
 
-#include <unistd.h>
+#include <pthread.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <charconv>
@@ -24,18 +25,18 @@ struct Registry {
   std::mutex mutex;
   DeviceOptions options;
   std::atomic<bool> in_use{false};  // options are fixed
-  pid_t owner = getpid();
+  std::atomic<bool> forked{false};  // this is a child of the process that used devices
   std::array<BackendFactory, 2> factories;
   std::array<std::atomic<Backend*>, 2 * kMaxDevices> backends{};
 };
 
 int cpu_count();
-std::unique_ptr<Backend> make_cpu(Device d, std::int64_t limit) { return make_cpu_backend(d, limit); }
 
 Registry& registry() {
   static Registry* r = [] {
     auto* made = new Registry;
-    made->factories[std::size_t(DeviceKind::cpu)] = {cpu_count, nullptr, make_cpu};
+    made->factories[std::size_t(DeviceKind::cpu)] = {cpu_count, nullptr, make_cpu_backend};
+    pthread_atfork(nullptr, nullptr, [] { registry().forked.store(true); });
     return made;
   }();
   return *r;
@@ -55,11 +56,6 @@ int cpu_count() {
   if (registry().options.cpu_count) return *registry().options.cpu_count;
   if (auto n = read_environment("TANDEM_CPU_DEVICES", kMaxDevices)) return *n;
   return std::clamp(int(std::thread::hardware_concurrency()), 1, kMaxDevices);
-}
-
-void check_not_forked() {
-  check(registry().owner == getpid(), "[device] Tandem was used before fork(): locks and threads "
-        "do not survive it. Start using Tandem in the child only, or use threads");
 }
 
 Backend& make_backend(Device d) {
@@ -152,9 +148,16 @@ Backend& backend(Device d) {
   const bool named = d.index >= 0 && d.index < kMaxDevices;
   check<DeviceError>(named, "[device] ", d, " does not exist: indices go from 0 to ",
                      kMaxDevices - 1);
-  check_not_forked();
-  Backend* b = registry().backends[std::hash<Device>{}(d)].load(std::memory_order_acquire);
+  Registry& r = registry();
+  check(!r.forked.load(std::memory_order_relaxed),
+        "[device] Tandem was used before fork(): its locks and threads do not survive that. Use it "
+        "in the child only, or use threads");
+  Backend* b = r.backends[std::hash<Device>{}(d)].load(std::memory_order_acquire);
   return b ? *b : make_backend(d);
+}
+
+Backend& existing_backend(Device d) noexcept {
+  return *registry().backends[std::hash<Device>{}(d)].load(std::memory_order_acquire);
 }
 
 void shutdown_devices() {

@@ -78,7 +78,7 @@ OutOfMemory::OutOfMemory(Device d, std::int64_t bytes, std::int64_t lim, const M
     : Error(describe(d, bytes, lim, s)), device(d), asked(bytes), limit(lim), stats(s) {}
 
 Pool::Pool(Device device, RawMemory& raw, std::int64_t limit)
-    : device_(device), raw_(raw), limit_(limit), free_(4 * 50) {}
+    : device_(device), raw_(raw), limit_(limit), classes_(4 * 50) {}
 
 void* Pool::allocate(std::int64_t bytes, Category category) {
   // A shape whose bytes overflow comes as a negative number: no memory can hold it either way.
@@ -87,30 +87,33 @@ void* Pool::allocate(std::int64_t bytes, Category category) {
   if (!possible) throw OutOfMemory(device_, bytes, limit_, stats_);
   const int c = class_of(bytes);
   const std::int64_t size = class_bytes(c);
-  std::vector<void*>& free = free_[std::size_t(c)];
+  SizeClass& size_class = classes_[std::size_t(c)];
   void* data = nullptr;
-  if (!free.empty()) {
-    data = free.back();
-    free.pop_back();
+  if (!size_class.free.empty()) {
+    data = size_class.free.back();
+    size_class.free.pop_back();
   } else {
-    auto ask_system = [&] {
-      const bool fits = limit_ == 0 || stats_.reserved + size <= limit_;
-      return fits ? raw_.raw_allocate(std::size_t(size)) : nullptr;
-    };
-    // Room in the list first: release() must not throw.
-    free.reserve(free.size() + std::size_t(stats_.system_allocation_count % 16 == 0 ? 16 : 1));
-    data = ask_system();
+    data = ask_system(size, size_class);
     if (data == nullptr) {
       return_cache();
-      data = ask_system();
+      data = ask_system(size, size_class);
     }
     if (data == nullptr) throw OutOfMemory(device_, bytes, limit_, stats_);
-    stats_.reserved += size;
-    stats_.peak_reserved = std::max(stats_.peak_reserved, stats_.reserved);
-    ++stats_.system_allocation_count;
   }
   ++stats_.allocation_count;
   count(size, category);
+  return data;
+}
+
+void* Pool::ask_system(std::int64_t size, SizeClass& c) {
+  if (limit_ > 0 && stats_.reserved + size > limit_) return nullptr;
+  if (c.free.capacity() <= c.blocks) c.free.reserve(2 * c.blocks + 16);
+  void* data = raw_.raw_allocate(std::size_t(size));
+  if (data == nullptr) return nullptr;
+  ++c.blocks;
+  stats_.reserved += size;
+  stats_.peak_reserved = std::max(stats_.peak_reserved, stats_.reserved);
+  ++stats_.system_allocation_count;
   return data;
 }
 
@@ -128,10 +131,11 @@ void Pool::release(void* data, std::int64_t bytes, Category category) noexcept {
   const int c = class_of(bytes);
   const std::int64_t size = class_bytes(c);
   count(-size, category);
-  std::vector<void*>& free = free_[std::size_t(c)];
-  if (kCaches && free.size() < free.capacity()) {
-    free.push_back(data);
+  SizeClass& size_class = classes_[std::size_t(c)];
+  if (kCaches) {
+    size_class.free.push_back(data);
   } else {
+    --size_class.blocks;
     stats_.reserved -= size;
     raw_.raw_free(data);
   }
@@ -145,12 +149,12 @@ void Pool::relabel(std::int64_t bytes, Category from, Category to) noexcept {
 }
 
 void Pool::return_cache() noexcept {
-  for (std::size_t c = 0; c < free_.size(); ++c) {
-    for (void* data : free_[c]) {
-      raw_.raw_free(data);
-      stats_.reserved -= class_bytes(int(c));
-    }
-    free_[c].clear();
+  for (std::size_t c = 0; c < classes_.size(); ++c) {
+    SizeClass& size_class = classes_[c];
+    for (void* data : size_class.free) raw_.raw_free(data);
+    stats_.reserved -= class_bytes(int(c)) * std::int64_t(size_class.free.size());
+    size_class.blocks -= size_class.free.size();
+    size_class.free.clear();
   }
 }
 

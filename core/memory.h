@@ -98,6 +98,11 @@ class Pool {
   std::int64_t limit() const;
 
  private:
+  struct SizeClass {
+    std::vector<void*> free;  // capacity for all its blocks: release() never allocates
+    std::size_t blocks = 0;   // free or in use
+  };
+  void* ask_system(std::int64_t size, SizeClass& c);
   void return_cache() noexcept;
   void count(std::int64_t bytes, Category category) noexcept;
 
@@ -106,7 +111,7 @@ class Pool {
   mutable std::mutex mutex_;
   std::int64_t limit_;
   MemoryStats stats_;
-  std::vector<std::vector<void*>> free_;  // [size class]
+  std::vector<SizeClass> classes_;
 };
 
 namespace memory {

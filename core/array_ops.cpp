@@ -1,0 +1,297 @@
+#include <tandem/core/array_ops.h>
+
+#include <algorithm>
+
+#include <tandem/core/trace.h>
+
+namespace tandem {
+namespace {
+
+// The result of a pointwise op keeps the layout of its first dense operand, so that neighbours in
+// memory stay neighbours and the kernels see one long run.
+Array result_like(const Shape& shape, DType dtype, const Array& a, const Array* b = nullptr) {
+  for (const Array* x : {&a, b}) {
+    if (x == nullptr || x->shape() != shape) continue;
+    if (x->is_contiguous()) break;
+    if (x->is_dense()) {
+      Array y = Array::empty(shape, dtype, a.device());
+      return y.as_strided(shape, x->strides(), 0);
+    }
+  }
+  return Array::empty(shape, dtype, a.device());
+}
+
+void check_arithmetic(const char* op, DType dtype) {
+  check(!is_storage_only(dtype), "[", op, "] ", dtype,
+        " is a storage type. Convert it first, for example with to(int64) or to(float32)");
+}
+
+bool accepts(Domain domain, DType dtype) {
+  switch (domain) {
+    case Domain::floats:
+      return is_floating(dtype);
+    case Domain::numbers:
+      return is_floating(dtype) || dtype == DType::int64;
+    default:
+      return dtype == DType::boolean;
+  }
+}
+
+template <class... F>
+constexpr std::array<Domain, sizeof...(F)> domains(OpList<F...>) {
+  return {F::domain...};
+}
+template <class... F>
+constexpr std::array<bool, sizeof...(F)> comparisons(OpList<F...>) {
+  return {F::compares...};
+}
+constexpr auto kMapDomains = domains(MapOps{});
+constexpr auto kZipDomains = domains(ZipOps{});
+constexpr auto kZipCompares = comparisons(ZipOps{});
+
+void check_domain(const char* op, Domain domain, DType dtype) {
+  check_arithmetic(op, dtype);
+  check(accepts(domain, dtype), "[", op, "] does not take ", dtype, ". Expected ",
+        domain == Domain::floats    ? "a floating type"
+        : domain == Domain::numbers ? "a floating type or int64"
+                                    : "bool");
+}
+
+void check_zip(ZipOp op, const char* name, const Array& a, const Array& b) {
+  check_same_device(name, {&a, &b});
+  check(a.dtype() == b.dtype(), "[", name, "] operands are ", a.dtype(), " and ", b.dtype(),
+        ". Convert one of them with to(dtype)");
+  check_domain(name, kZipDomains[std::size_t(op)], a.dtype());
+}
+
+}  // namespace
+
+void check_same_device(const char* op, std::initializer_list<const Array*> arrays) {
+  const Array* first = nullptr;
+  for (const Array* a : arrays) {
+    if (a == nullptr || !a->defined()) continue;
+    if (first == nullptr) first = a;
+    check(a->device() == first->device(), "[", op, "] inputs are on two devices: ", first->device(),
+          " and ", a->device(), ". Move one of them with to(device)");
+  }
+}
+
+// ---- pointwise
+
+Array map(MapOp op, const char* name, const Array& x, Scalars s) {
+  check_domain(name, kMapDomains[std::size_t(op)], x.dtype());
+  Array y = result_like(x.shape(), x.dtype(), x);
+  backend(x.device()).map(op, s, x, y);
+  return y;
+}
+
+Array map_grad(MapOp op, const char* name, const Array& saved, const Array& dy, Scalars s) {
+  check_same_device(name, {&saved, &dy});
+  Array dx = result_like(dy.shape(), dy.dtype(), saved.defined() ? saved : dy, &dy);
+  backend(dy.device()).map_grad(op, s, saved, dy, dx);
+  return dx;
+}
+
+Array zip(ZipOp op, const char* name, const Array& a, const Array& b) {
+  check_zip(op, name, a, b);
+  const Shape shape = broadcast(name, a.shape(), b.shape());
+  const bool compares = kZipCompares[std::size_t(op)];
+  Array y = result_like(shape, compares ? DType::boolean : a.dtype(), a, &b);
+  backend(a.device()).zip(op, a.expand(shape), b.expand(shape), y);
+  return y;
+}
+
+Array zip_grad(ZipOp op, const char* name, int operand, const Array& a, const Array& b,
+               const Array& dy) {
+  check_same_device(name, {&a, &b, &dy});
+  auto expanded = [&](const Array& x) { return x.defined() ? x.expand(dy.shape()) : x; };
+  Array dx = result_like(dy.shape(), dy.dtype(), dy);
+  backend(dy.device()).zip_grad(op, operand, expanded(a), expanded(b), dy, dx);
+  return dx;
+}
+
+void zip_(ZipOp op, const char* name, Array& a, const Array& b) {
+  check_zip(op, name, a, b);
+  check(broadcast(name, a.shape(), b.shape()) == a.shape(), "[", name, "] in place, ", b.shape(),
+        " does not fit into ", a.shape());
+  backend(a.device()).zip(op, a, b.expand(a.shape()), a);
+  a.storage()->raise_version();
+}
+
+Array where(const Array& condition, const Array& a, const Array& b) {
+  check_same_device("where", {&condition, &a, &b});
+  check(condition.dtype() == DType::boolean, "[where] the condition is ", condition.dtype(),
+        ". Expected bool");
+  check(a.dtype() == b.dtype(), "[where] operands are ", a.dtype(), " and ", b.dtype());
+  const Shape shape =
+      broadcast("where", condition.shape(), broadcast("where", a.shape(), b.shape()));
+  Array y = result_like(shape, a.dtype(), a, &b);
+  backend(y.device()).where(condition.expand(shape), a.expand(shape), b.expand(shape), y);
+  return y;
+}
+
+// ---- reductions
+
+Array reduce(ReduceOp op, const char* name, const Array& x, const std::vector<int>& dims,
+             bool keepdim) {
+  check_domain(name, Domain::numbers, x.dtype());
+  std::array<bool, kMaxDims> reduced{};
+  for (int d : dims) {
+    const int i = wrap_dim(name, d, x.dim());
+    check(!reduced[std::size_t(i)], "[", name, "] dimension ", d, " is named twice");
+    reduced[std::size_t(i)] = true;
+  }
+  if (dims.empty()) reduced.fill(true);
+  Shape kept = x.shape(), result;
+  for (int i = 0; i < x.dim(); ++i) {
+    if (reduced[std::size_t(i)]) {
+      kept[i] = 1;
+    }
+    if (!reduced[std::size_t(i)] || keepdim) result.push_back(kept[i]);
+  }
+  const bool extremum = op == reduce_op<MaxRule> || op == reduce_op<MinRule>;
+  check(!extremum || x.numel() > 0 || kept.numel() == 0, "[", name,
+        "] nothing to choose from: the shape is ", x.shape());
+  Array y = Array::empty(kept, x.dtype(), x.device());
+  backend(x.device()).reduce(op, x, y);
+  return y.view_or_undefined(result);
+}
+
+Array arg_reduce(bool largest, const Array& x, int dim, bool keepdim) {
+  const char* name = largest ? "argmax" : "argmin";
+  check_domain(name, Domain::numbers, x.dtype());
+  if (x.dim() == 0) return arg_reduce(largest, x.unsqueeze(0), 0, false);
+  dim = wrap_dim(name, dim, x.dim());
+  Shape kept = x.shape();
+  kept[dim] = 1;
+  check(x.size(dim) > 0 || kept.numel() == 0, "[", name, "] nothing to choose from: the shape is ",
+        x.shape());
+  Array y = Array::empty(kept, DType::int64, x.device());
+  backend(x.device()).arg_reduce(largest, x, dim, y);
+  return keepdim ? y : y.squeeze(dim);
+}
+
+Array sum_to(const Array& x, const Shape& shape) {
+  if (x.shape() == shape) return x;
+  const int lead = x.dim() - shape.dim();
+  Shape kept = x.shape();
+  for (int i = 0; i < x.dim(); ++i) {
+    if (i < lead || shape[i - lead] == 1) kept[i] = 1;
+  }
+  Array y = Array::empty(kept, x.dtype(), x.device());
+  backend(x.device()).reduce(reduce_op<SumRule>, x, y);
+  return y.view_or_undefined(shape);
+}
+
+// ---- matrices, rows
+
+namespace {
+struct GemmShapes {
+  Array a, b;
+  Shape c;
+};
+
+GemmShapes prepare_gemm(const Array& a, const Array& b) {
+  check_same_device("matmul", {&a, &b});
+  check(a.dtype() == b.dtype(), "[matmul] operands are ", a.dtype(), " and ", b.dtype(),
+        ". Convert one of them with to(dtype)");
+  check_domain("matmul", Domain::numbers, a.dtype());
+  const bool batched = a.dim() == 3;
+  check(a.dim() == b.dim() && (a.dim() == 2 || batched) && (!batched || a.size(0) == b.size(0)),
+        "[matmul] shapes do not fit: ", a.shape(), " and ", b.shape());
+  const int d = batched ? 1 : 0;
+  check(a.size(d + 1) == b.size(d), "[matmul] inner sizes differ: ", a.shape(), " and ", b.shape());
+  Shape c = a.shape();
+  c[d + 1] = b.size(d + 1);
+  return {batched ? a : a.unsqueeze(0), batched ? b : b.unsqueeze(0), c};
+}
+}  // namespace
+
+Array gemm(const Array& a, const Array& b) {
+  const GemmShapes s = prepare_gemm(a, b);
+  Array c = Array::empty(s.c, a.dtype(), a.device());
+  Array c3 = c.dim() == 3 ? c : c.unsqueeze(0);
+  backend(a.device()).gemm(s.a, s.b, c3, false);
+  return c;
+}
+
+void gemm_accumulate(const Array& a, const Array& b, Array& c) {
+  const GemmShapes s = prepare_gemm(a, b);
+  check(c.shape() == s.c && c.is_contiguous() && c.dtype() == a.dtype(),
+        "[matmul] cannot add a result of shape ", s.c, " to ", c.shape());
+  Array c3 = c.dim() == 3 ? c : c.unsqueeze(0);
+  backend(a.device()).gemm(s.a, s.b, c3, true);
+  c.storage()->raise_version();
+}
+
+Array softmax(bool log, const Array& x, int dim) {
+  const char* name = log ? "log_softmax" : "softmax";
+  check_domain(name, Domain::floats, x.dtype());
+  if (x.dim() == 0) return softmax(log, x.unsqueeze(0), 0).squeeze(0);
+  const int d = wrap_dim(name, dim, x.dim()), last = x.dim() - 1;
+  const Array moved = x.transpose(d, last);
+  Array y = Array::empty(moved.shape(), x.dtype(), x.device());
+  backend(x.device()).softmax(log, moved, y);
+  return y.transpose(d, last);
+}
+
+Array softmax_grad(bool log, const Array& y, const Array& dy, int dim) {
+  if (y.dim() == 0) return softmax_grad(log, y.unsqueeze(0), dy.unsqueeze(0), 0).squeeze(0);
+  const int d = wrap_dim("softmax", dim, y.dim()), last = y.dim() - 1;
+  const Array moved = y.transpose(d, last);
+  Array dx = Array::empty(moved.shape(), y.dtype(), y.device());
+  backend(y.device()).softmax_grad(log, moved, dy.transpose(d, last), dx);
+  return dx.transpose(d, last);
+}
+
+Array dropout(const DropoutKey& key, const Array& x) {
+  check_domain("dropout", Domain::floats, x.dtype());
+  const Array dense = x.contiguous();
+  Array y = Array::empty(x.shape(), x.dtype(), x.device());
+  backend(x.device()).dropout(key, dense, y);
+  return y;
+}
+
+// ---- copies
+
+void copy(Array& to, const Array& from) {
+  check(to.shape() == from.shape() && to.dtype() == from.dtype(), "[copy] ", from.dtype(), " ",
+        from.shape(), " into ", to.dtype(), " ", to.shape());
+  to.storage()->raise_version();
+  if (to.numel() == 0) return;
+  if (to.device() == from.device()) {
+    backend(to.device()).copy(from, to);
+    return;
+  }
+  const bool same_layout =
+      to.strides() == from.strides() ? to.is_dense() : to.is_contiguous() && from.is_contiguous();
+  const Array source = same_layout ? from : from.contiguous();
+  Array target = same_layout || to.is_contiguous()
+                     ? to
+                     : Array::empty(to.shape(), to.dtype(), to.device());
+  backend(to.device())
+      .copy_from_device(target.fresh_data(), backend(from.device()), source.data(), to.nbytes());
+  trace::count_copy(from.device(), to.device(), to.nbytes());
+  if (target.storage() != to.storage()) backend(to.device()).copy(target, to);
+}
+
+void fill(Array& to, double value) {
+  to.storage()->raise_version();
+  backend(to.device()).fill(to, value);
+}
+
+Array concat(std::span<const Array> arrays, int dim) {
+  Shape shape = arrays[0].shape();
+  shape[dim] = 0;
+  for (const Array& a : arrays) shape[dim] += a.size(dim);
+  Array y = Array::empty(shape, arrays[0].dtype(), arrays[0].device());
+  std::int64_t start = 0;
+  for (const Array& a : arrays) {
+    Array part = y.narrow(dim, start, a.size(dim));
+    if (a.numel() > 0) backend(y.device()).copy(a, part);
+    start += a.size(dim);
+  }
+  return y;
+}
+
+}  // namespace tandem
