@@ -14,7 +14,11 @@ namespace tandem {
 
 Storage::Storage(Passkey, std::byte* data, std::int64_t bytes, Device device, Category category,
                  std::shared_ptr<Storage> parent)
-    : data_(data), bytes_(bytes), device_(device), category_(category), parent_(std::move(parent)) {}
+    : data_(data),
+      bytes_(bytes),
+      device_(device),
+      category_(category),
+      parent_(std::move(parent)) {}
 
 std::shared_ptr<Storage> Storage::allocate(Device device, std::int64_t bytes) {
   const Category category = thread_state().category;

@@ -1,11 +1,12 @@
 // Array: data without history. Shape, strides, dtype, an offset, and a share of a device's memory.
 //
 // Note [What a version counts]
-//   A Storage is a *slot*: the thing that versions count. An allocation is one slot; views share the
-//   slot of what they view. Memory that only happens to lie in one allocation (parameters in a
+//   A Storage is a *slot*: the thing that versions count. An allocation is one slot; views share
+//   the slot of what they view. Memory that only happens to lie in one allocation (parameters in a
 //   replica's flat block) does not: Array::carve() makes a slot of its own that keeps its parent
-//   alive. So writing parameter 3 of a flat block does not make graphs stale that saved parameter 7.
-//   An in-place write raises exactly the slot's counter; taking a mutable pointer counts as a write.
+//   alive. So writing parameter 3 of a flat block does not make graphs stale that saved
+//   parameter 7. An in-place write raises exactly the slot's counter; taking a mutable pointer
+//   counts as a write.
 //
 // Layout is read from the strides; there is no flag. Next: array_ops.h (computing), tensor.h.
 #pragma once
@@ -72,7 +73,8 @@ class Array {
 
   /// Uninitialised, row-major.
   static Array empty(const Shape& shape, DType dtype, Device device);
-  /// Uninitialised, with the shape, dtype, device and (if dense in any order) the strides of `like`.
+  /// Uninitialised, with the shape, dtype, device and (if dense in any order) the strides of
+  /// `like`.
   static Array empty_like(const Array& like);
   static Array full(const Shape& shape, double value, DType dtype, Device device);
   static Array zeros(const Shape& shape, DType dtype, Device device);

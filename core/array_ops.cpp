@@ -266,9 +266,8 @@ void copy(Array& to, const Array& from) {
   const bool same_layout =
       to.strides() == from.strides() ? to.is_dense() : to.is_contiguous() && from.is_contiguous();
   const Array source = same_layout ? from : from.contiguous();
-  Array target = same_layout || to.is_contiguous()
-                     ? to
-                     : Array::empty(to.shape(), to.dtype(), to.device());
+  Array target =
+      same_layout || to.is_contiguous() ? to : Array::empty(to.shape(), to.dtype(), to.device());
   backend(to.device())
       .copy_from_device(target.fresh_data(), backend(from.device()), source.data(), to.nbytes());
   trace::count_copy(from.device(), to.device(), to.nbytes());

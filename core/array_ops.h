@@ -43,7 +43,9 @@ void zip_(Array& a, const Array& b) {
   zip_(zip_op<F>, "zip_", a, b);
 }
 /// x s, of x's dtype.
-inline Array scale(const Array& x, double s) { return map<WithRight<Mul>>(x, {s}); }
+inline Array scale(const Array& x, double s) {
+  return map<WithRight<Mul>>(x, {s});
+}
 
 Array where(const Array& condition, const Array& a, const Array& b);
 

@@ -10,8 +10,8 @@ namespace {
 
 std::atomic<std::uint64_t> next_node{1}, next_pass{1};
 
-// Nodes whose last owner is a dying node, kept by the outermost destructor. A raw pointer, because a
-// thread_local with a destructor would be gone before static tensors die.
+// Nodes whose last owner is a dying node, kept by the outermost destructor. A raw pointer, because
+// a thread_local with a destructor would be gone before static tensors die.
 thread_local constinit std::vector<std::shared_ptr<Node>>* dying = nullptr;
 
 }  // namespace
@@ -200,7 +200,8 @@ std::vector<Edge> edges_of(std::span<const Tensor> tensors) {
 }
 
 void refuse_create_graph(const BackwardOptions& options) {
-  check(!options.create_graph, "[backward] create_graph: Tandem differentiates once only. Write the "
+  check(!options.create_graph,
+        "[backward] create_graph: Tandem differentiates once only. Write the "
         "second derivative out as a forward computation");
 }
 

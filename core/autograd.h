@@ -196,8 +196,8 @@ void backward(std::span<const Tensor> outputs, std::span<const Tensor> seeds = {
 std::vector<Tensor> grad(std::span<const Tensor> outputs, std::span<const Tensor> inputs,
                          std::span<const Tensor> seeds = {}, const BackwardOptions& options = {});
 
-/// Called once for each of the listed leaves, early: as soon as its gradient is final. Undefined: no
-/// gradient reaches it; those calls come first.
+/// Called once for each of the listed leaves, early: as soon as its gradient is final. Undefined:
+/// no gradient reaches it; those calls come first.
 using GradientSink = std::function<void(std::size_t leaf, Array gradient)>;
 
 /// The engine below backward() and grad(), for private graphs. Edges may be empty. Touches no

@@ -44,7 +44,8 @@ struct Scalars {
 
 class Backend : public RawMemory {
  public:
-  Backend(Device device, std::int64_t memory_limit) : device_(device), pool_(device, *this, memory_limit) {}
+  Backend(Device device, std::int64_t memory_limit)
+      : device_(device), pool_(device, *this, memory_limit) {}
   Backend(const Backend&) = delete;
   Backend& operator=(const Backend&) = delete;
 
@@ -128,8 +129,8 @@ Backend& existing_backend(Device device) noexcept;
 
 /// How a kind of device comes into being; see cpu/register.cpp and docs/devices.md.
 struct BackendFactory {
-  int (*count)() = nullptr;                                      // logical devices there are
-  std::string (*why_unavailable)() = nullptr;                    // when count() is 0
+  int (*count)() = nullptr;                    // logical devices there are
+  std::string (*why_unavailable)() = nullptr;  // when count() is 0
   std::unique_ptr<Backend> (*make)(Device, std::int64_t memory_limit) = nullptr;
 };
 void register_backend(DeviceKind kind, const BackendFactory& factory);

@@ -80,16 +80,23 @@ Backend& make_backend(Device d) {
 
 }  // namespace
 
-const char* name(DeviceKind kind) { return kind == DeviceKind::cpu ? "cpu" : "cuda"; }
+const char* name(DeviceKind kind) {
+  return kind == DeviceKind::cpu ? "cpu" : "cuda";
+}
 
-std::string Device::str() const { return std::string(name(kind)) + ":" + std::to_string(index); }
+std::string Device::str() const {
+  return std::string(name(kind)) + ":" + std::to_string(index);
+}
 
-std::ostream& operator<<(std::ostream& out, Device device) { return out << device.str(); }
+std::ostream& operator<<(std::ostream& out, Device device) {
+  return out << device.str();
+}
 
 Device Device::parse(std::string_view text) {
   const std::size_t colon = text.find(':');
   const std::string_view kind = text.substr(0, colon);
-  const std::string hint = str("[device] cannot read '", text, "'. Expected cpu, cpu:2 or cuda:0");
+  const std::string hint =
+      tandem::str("[device] cannot read '", text, "'. Expected cpu, cpu:2 or cuda:0");
   check(kind == "cpu" || kind == "cuda", hint);
   Device d{kind == "cpu" ? DeviceKind::cpu : DeviceKind::cuda, 0};
   if (colon == std::string_view::npos) return d;
@@ -121,7 +128,8 @@ std::string cuda_unavailable_reason() {
 void configure_devices(const DeviceOptions& options) {
   Registry& r = registry();
   const std::lock_guard lock(r.mutex);
-  check(!r.in_use.load(), "[configure_devices] devices are in use already. Call it first in main()");
+  check(!r.in_use.load(),
+        "[configure_devices] devices are in use already. Call it first in main()");
   check(!options.cpu_count || (*options.cpu_count >= 1 && *options.cpu_count <= kMaxDevices),
         "[configure_devices] cpu_count is ", options.cpu_count.value_or(0), ". Expected 1 to ",
         kMaxDevices);

@@ -11,7 +11,9 @@ const char* name(DType dtype) {
   return names[std::size_t(dtype)];
 }
 
-std::ostream& operator<<(std::ostream& out, DType dtype) { return out << name(dtype); }
+std::ostream& operator<<(std::ostream& out, DType dtype) {
+  return out << name(dtype);
+}
 
 DType promote(DType a, DType b) {
   if (a == b) return a;

@@ -55,7 +55,9 @@ constexpr std::size_t size_of(DType dtype) {
   }
 }
 
-constexpr bool is_floating(DType dtype) { return dtype <= DType::bfloat16; }
+constexpr bool is_floating(DType dtype) {
+  return dtype <= DType::bfloat16;
+}
 
 /// int32 and uint8 are storage types: arithmetic refuses them.
 constexpr bool is_storage_only(DType dtype) {

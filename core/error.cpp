@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <mutex>
 #include <set>
+#include <utility>
 
 namespace tandem {
 namespace {

@@ -1,9 +1,9 @@
 // Functors: every pointwise rule of the library, written once.
 //
 // A rule is a small struct of static functions: the value, and the derivative times dy. The same
-// struct runs in the CPU's loops, in CUDA's kernels, and as the oracle of the tests. Rules with exp,
-// log, tanh or erf are marked `packet`: written with functions that Eigen knows by the same names,
-// so the CPU also runs them on whole arrays. The lists at the end *are* the op codes and the
+// struct runs in the CPU's loops, in CUDA's kernels, and as the oracle of the tests. Rules with
+// exp, log, tanh or erf are marked `packet`: written with functions that Eigen knows by the same
+// names, so the CPU also runs them on whole arrays. The lists at the end *are* the op codes and the
 // dispatch tables of every backend. To add a rule, see docs/add_an_op.md.
 // No Eigen and no CUDA header here or in anything this file includes.
 #pragma once
@@ -43,7 +43,8 @@ struct ScalarOf<X, std::void_t<typename X::Scalar>> {
 template <class X>
 using scalar_of = typename detail::ScalarOf<X>::type;
 
-// ---- maps: y = f(x) ------------------------------------------------------------------------------
+// ---- maps: y = f(x)
+// ------------------------------------------------------------------------------
 
 template <Saves kSaves, Domain kDomain = Domain::floats, bool kPacket = false>
 struct MapRule {
@@ -188,7 +189,8 @@ struct LogicalNot : MapRule<Saves::nothing, Domain::bools> {
   TANDEM_HD static bool forward(bool x, Params<bool>) { return !x; }
 };
 
-// ---- zips: y = f(a, b) ---------------------------------------------------------------------------
+// ---- zips: y = f(a, b)
+// ---------------------------------------------------------------------------
 
 /// What the derivative of a zip with respect to one operand is made of.
 enum class Pull : std::uint8_t { none, pass, negate, formula };
@@ -309,7 +311,8 @@ struct Or : LogicRule { TANDEM_HD static bool forward(bool a, bool b) { return a
 struct Xor : LogicRule { TANDEM_HD static bool forward(bool a, bool b) { return a != b; } };
 // clang-format on
 
-// ---- zips with a number for one operand, made of the rules above ---------------------------------
+// ---- zips with a number for one operand, made of the rules above
+// ---------------------------------
 
 /// f(x, s) with the number s = Params::a.
 template <class F>
@@ -345,7 +348,8 @@ struct WithLeft : MapRule<F::pull_b == Pull::formula ? Saves::input : Saves::not
   }
 };
 
-// ---- reductions: combine(accumulator, load(x)), from identity() ----------------------------------
+// ---- reductions: combine(accumulator, load(x)), from identity()
+// ----------------------------------
 
 struct SumRule {
   template <class T>
@@ -408,7 +412,8 @@ struct MinRule {
   }
 };
 
-// ---- the lists: op codes and dispatch tables -----------------------------------------------------
+// ---- the lists: op codes and dispatch tables
+// -----------------------------------------------------
 
 template <class... F>
 struct OpList {
@@ -429,8 +434,8 @@ constexpr int position(OpList<G...>) {
 using MapOps = OpList<Neg, Abs, Exp, Log, Sqrt, Tanh, Sigmoid, Relu, Gelu, Clamp, LogicalNot,
                       WithRight<Add>, WithRight<Mul>, WithRight<Div>, WithRight<Pow>, WithLeft<Sub>,
                       WithLeft<Div>, WithLeft<Pow>>;
-using ZipOps = OpList<Add, Sub, Mul, Div, Pow, Maximum, Minimum, Eq, Ne, Lt, Le, Gt, Ge, And, Or,
-                      Xor>;
+using ZipOps =
+    OpList<Add, Sub, Mul, Div, Pow, Maximum, Minimum, Eq, Ne, Lt, Le, Gt, Ge, And, Or, Xor>;
 using ReduceOps = OpList<SumRule, SumOfSquaresRule, MaxRule, MinRule>;
 
 /// Op codes: positions in the lists.

@@ -61,7 +61,8 @@ struct Half {
     const std::uint32_t exponent = (bits >> 10) & 0x1fu;
     const std::uint32_t mantissa = bits & 0x3ffu;
     if (exponent == 0x1fu) return detail::bits_float(sign | 0x7f800000u | (mantissa << 13));
-    if (exponent != 0) return detail::bits_float(sign | ((exponent + 112u) << 23) | (mantissa << 13));
+    if (exponent != 0)
+      return detail::bits_float(sign | ((exponent + 112u) << 23) | (mantissa << 13));
     const float magnitude = float(mantissa) * 5.9604644775390625e-8f;  // 2^-24
     return detail::bits_float(sign | detail::float_bits(magnitude));
   }

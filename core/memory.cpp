@@ -28,7 +28,8 @@ constexpr std::int64_t kSmallest = 64;
 
 // Size classes: 64 * (4 + q) / 4 * 2^k for q = 0..3, rounded up to 64: at most a quarter is wasted.
 int class_of(std::int64_t bytes) {
-  const std::uint64_t units = std::uint64_t((std::max(bytes, kSmallest) + kSmallest - 1) / kSmallest);
+  const std::uint64_t units =
+      std::uint64_t((std::max(bytes, kSmallest) + kSmallest - 1) / kSmallest);
   if (units <= 4) return int(units) - 1;
   const int log = std::bit_width(units - 1) - 1;  // units in (2^log, 2^(log+1)]
   const std::uint64_t step = std::uint64_t(1) << (log - 2);
@@ -188,10 +189,18 @@ std::int64_t Pool::limit() const {
 
 namespace memory {
 
-MemoryStats stats(Device device) { return backend(device).pool().stats(); }
-void reset_peak(Device device) { backend(device).pool().reset_peak(); }
-void empty_cache(Device device) { backend(device).pool().empty_cache(); }
-void set_limit(Device device, std::int64_t bytes) { backend(device).pool().set_limit(bytes); }
+MemoryStats stats(Device device) {
+  return backend(device).pool().stats();
+}
+void reset_peak(Device device) {
+  backend(device).pool().reset_peak();
+}
+void empty_cache(Device device) {
+  backend(device).pool().empty_cache();
+}
+void set_limit(Device device, std::int64_t bytes) {
+  backend(device).pool().set_limit(bytes);
+}
 
 std::string table(const std::vector<Device>& devices, bool peak) {
   std::array<bool, kCategories> used{};
@@ -208,7 +217,8 @@ std::string table(const std::vector<Device>& devices, bool peak) {
   for (int c = 0; c < kCategories; ++c) {
     if (used[std::size_t(c)]) out << std::setw(12) << name(Category(c));
   }
-  out << std::setw(12) << "total" << std::setw(12) << "reserved" << "\n";
+  out << std::setw(12) << "total" << std::setw(12) << "reserved"
+      << "\n";
   auto cell = [&](std::int64_t bytes) { out << std::setw(12) << double(bytes) / (1 << 20); };
   for (std::size_t i = 0; i < devices.size(); ++i) {
     const MemoryStats& s = all[i];

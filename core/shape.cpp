@@ -23,7 +23,9 @@ Shape Shape::filled(int dim, std::int64_t value) {
   return s;
 }
 
-void Shape::push_back(std::int64_t size) { insert(dim_, size); }
+void Shape::push_back(std::int64_t size) {
+  insert(dim_, size);
+}
 
 void Shape::erase(int i) {
   std::copy(sizes_.begin() + i + 1, sizes_.begin() + dim_, sizes_.begin() + i);

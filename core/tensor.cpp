@@ -30,7 +30,9 @@ bool Tensor::requires_grad() const {
   return impl_ && (impl_->requires_grad || impl_->node != nullptr);
 }
 
-bool Tensor::is_leaf() const { return !impl_ || impl_->node == nullptr; }
+bool Tensor::is_leaf() const {
+  return !impl_ || impl_->node == nullptr;
+}
 
 Tensor& Tensor::requires_grad_(bool on) {
   check(is_leaf(), "[requires_grad_] this tensor was computed by ",
@@ -67,7 +69,9 @@ void Tensor::backward(const Tensor& seed, bool retain_graph) const {
                    {.retain_graph = retain_graph});
 }
 
-void Tensor::backward(bool retain_graph) const { backward(Tensor(), retain_graph); }
+void Tensor::backward(bool retain_graph) const {
+  backward(Tensor(), retain_graph);
+}
 
 void Tensor::register_hook(std::function<void(const Tensor& grad)> hook) {
   check(is_leaf() && requires_grad(),
@@ -75,7 +79,9 @@ void Tensor::register_hook(std::function<void(const Tensor& grad)> hook) {
   impl_->hooks.push_back(std::move(hook));
 }
 
-Tensor Tensor::detach() const { return Tensor(array()); }
+Tensor Tensor::detach() const {
+  return Tensor(array());
+}
 
 void Tensor::check_in_place(const char* op) const {
   check(!thread_state().grad_enabled || !requires_grad(), "[", op,

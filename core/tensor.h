@@ -169,11 +169,16 @@ class Tensor {
   std::shared_ptr<TensorImpl> impl_;
 };
 
-template <> double Tensor::item<double>() const;
-template <> float Tensor::item<float>() const;
-template <> std::int64_t Tensor::item<std::int64_t>() const;
-template <> int Tensor::item<int>() const;
-template <> bool Tensor::item<bool>() const;
+template <>
+double Tensor::item<double>() const;
+template <>
+float Tensor::item<float>() const;
+template <>
+std::int64_t Tensor::item<std::int64_t>() const;
+template <>
+int Tensor::item<int>() const;
+template <>
+bool Tensor::item<bool>() const;
 
 /// Prints values and, where they are not the defaults, dtype, device and history, like PyTorch:
 ///   tensor([[1.0000, 2.0000],

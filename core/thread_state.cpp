@@ -14,6 +14,8 @@ ThreadState& thread_state() {
 CategoryScope::CategoryScope(Category category)
     : before_(std::exchange(thread_state().category, category)) {}
 
-CategoryScope::~CategoryScope() { thread_state().category = before_; }
+CategoryScope::~CategoryScope() {
+  thread_state().category = before_;
+}
 
 }  // namespace tandem

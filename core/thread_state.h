@@ -34,7 +34,9 @@ struct ThreadState {
 /// This thread's state. Trivially destructible, so it is usable while the program ends.
 ThreadState& thread_state();
 
-inline const ReplicaContext& current_replica() { return thread_state().replica; }
+inline const ReplicaContext& current_replica() {
+  return thread_state().replica;
+}
 
 /// No history is recorded while it lives.
 class NoGrad {
@@ -73,6 +75,8 @@ class DeviceScope {
   Device before_;
 };
 
-inline bool is_grad_enabled() { return thread_state().grad_enabled; }
+inline bool is_grad_enabled() {
+  return thread_state().grad_enabled;
+}
 
 }  // namespace tandem

@@ -17,11 +17,15 @@ struct Counters {
 
 std::array<Counters, 2 * kMaxDevices> counters;
 
-Counters& of(Device d) { return counters[std::hash<Device>{}(d)]; }
+Counters& of(Device d) {
+  return counters[std::hash<Device>{}(d)];
+}
 
 }  // namespace
 
-Copies copies(Device device) { return of(device).read(); }
+Copies copies(Device device) {
+  return of(device).read();
+}
 
 Copies all_copies() {
   Copies sum;

@@ -1,7 +1,8 @@
 // Module: a plain struct with forward() and visit(). What else a module can do derives from visit.
 //
 // Copying a module copies handles: both share their weights, like assignment in Python. nn::clone()
-// is the deep copy. Layer is the usual case, one tensor in and one out. Next: sequential.h, linear.h.
+// is the deep copy. Layer is the usual case, one tensor in and one out. Next: sequential.h,
+// linear.h.
 #pragma once
 
 #include <map>
@@ -54,8 +55,9 @@ struct Module {
   void requires_grad_(bool on = true);
 
   StateDict state_dict();
-  /// Copies values into this module's tensors; a leading "module." of all names is accepted. Nothing
-  /// changes unless all of it fits: one UsageError lists missing, unexpected and mismatched names.
+  /// Copies values into this module's tensors; a leading "module." of all names is accepted.
+  /// Nothing changes unless all of it fits: one UsageError lists missing, unexpected and mismatched
+  /// names.
   LoadReport load_state_dict(const StateDict& state, const LoadOptions& options = {});
 };
 

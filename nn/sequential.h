@@ -21,8 +21,8 @@ concept ForwardsTensor = std::copyable<M> && HasVisit<M> && requires(M& m, const
 class Box {
  public:
   template <ForwardsTensor M>
-    requires(!std::same_as<M, Box>)
-  Box(M module) : held_(std::make_unique<Holder<M>>(std::move(module))) {}
+  requires(!std::same_as<M, Box>) Box(M module)
+      : held_(std::make_unique<Holder<M>>(std::move(module))) {}
   Box(const Box& o) : held_(o.held_->copy()) {}
   Box(Box&&) noexcept = default;
   Box& operator=(const Box& o) { return *this = Box(o); }
@@ -64,9 +64,9 @@ struct Sequential : Layer {
 
   Sequential() = default;
   template <class First, class... Rest>
-    requires(ForwardsTensor<First> && (ForwardsTensor<Rest> && ...) &&
-             !(sizeof...(Rest) == 0 && std::same_as<First, Sequential>))
-  explicit Sequential(First first, Rest... rest) {
+  requires(ForwardsTensor<First> && (ForwardsTensor<Rest> && ...) &&
+           !(sizeof...(Rest) == 0 &&
+             std::same_as<First, Sequential>)) explicit Sequential(First first, Rest... rest) {
     layers.reserve(1 + sizeof...(Rest));
     layers.emplace_back(std::move(first));
     (layers.emplace_back(std::move(rest)), ...);

@@ -15,8 +15,8 @@
 //     }
 //   };
 //
-// It looks into tensors, anything with visit(), vectors, arrays, optionals, maps, tuples and pairs of
-// such, and numbers, enums and booleans. Next: module.h.
+// It looks into tensors, anything with visit(), vectors, arrays, optionals, maps, tuples and pairs
+// of such, and numbers, enums and booleans. Next: module.h.
 #pragma once
 
 #include <array>
@@ -38,7 +38,9 @@ class Visitor;
 struct Module;
 
 template <class T>
-concept HasVisit = requires(T& x, Visitor& v) { x.visit(v); };
+concept HasVisit = requires(T& x, Visitor& v) {
+  x.visit(v);
+};
 
 /// Can a T hold tensors that a visitor would find?
 template <class T>
