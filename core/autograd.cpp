@@ -59,12 +59,16 @@ class Walk {
  public:
   struct Leaf {
     std::shared_ptr<TensorImpl> impl;
-    const Node* used_by;  // null: an output itself
     int waiting = 0;
     Array grad;
   };
 
-  Walk(std::span<const Edge> outputs, bool retain_graph) : retain_graph_(retain_graph) {
+  /// `known`: leaves that get the numbers 0, 1, ... (empty edges take a number too).
+  Walk(std::span<const Edge> outputs, bool retain_graph, std::span<const Edge> known = {},
+       bool refuse_others = false)
+      : retain_graph_(retain_graph) {
+    for (const Edge& e : known) add_leaf(e.leaf);
+    refuse_others_ = refuse_others;
     for (const Edge& e : outputs) see(e, nullptr);
     for (std::size_t i = 0; i < order_.size(); ++i) {
       const Node* n = order_[i].get();  // order_ grows
@@ -79,9 +83,7 @@ class Walk {
     dys_.resize(total);
   }
 
-  std::vector<Leaf>& leaves() { return leaves_; }
-  /// Was this leaf or node met? Valid until the next walk meets it.
-  bool met(const Edge& e) const { return (e.leaf ? e.leaf->mark : e.node->mark) == pass_; }
+  const std::vector<Leaf>& leaves() const { return leaves_; }
 
   /// `on_node(node, dy)`: before a node is pulled, with the gradients of its outputs.
   template <class OnFinal, class OnNode>
@@ -106,21 +108,36 @@ class Walk {
   }
 
  private:
+  void add_leaf(const std::shared_ptr<TensorImpl>& impl) {
+    if (impl) {
+      impl->mark = pass_;
+      impl->index = std::uint32_t(leaves_.size());
+    }
+    leaves_.push_back({impl, 0, {}});
+  }
+
   void see(const Edge& e, const Node* user) {
     if (e.leaf) {
-      TensorImpl& leaf = *e.leaf;
-      if (leaf.mark != pass_) {
-        leaf.mark = pass_;
-        leaf.index = std::uint32_t(leaves_.size());
-        leaves_.push_back({e.leaf, user, 0, {}});
+      if (e.leaf->mark != pass_) {
+        // Refused before it is marked: other threads may have met the same stray leaf.
+        if (refuse_others_) refuse(*e.leaf, user);
+        add_leaf(e.leaf);
       }
-      ++leaves_[leaf.index].waiting;
+      ++leaves_[e.leaf->index].waiting;
     } else if (e.node && e.node->mark != pass_) {
       check<StaleGraphError>(!e.node->freed, "[backward] the graph of ", e.node->name,
                              " was freed by an earlier backward. Pass retain_graph to that one");
       e.node->mark = pass_;
       order_.push_back(e.node);
     }
+  }
+
+  [[noreturn]] static void refuse(const TensorImpl& leaf, const Node* user) {
+    throw UsageError(str("[backward of ", user ? user->name : "an output", "] a tensor of shape ",
+                         leaf.value.shape(), " on ", leaf.value.device(),
+                         " requires a gradient but is neither a parameter of this replica nor one "
+                         "of its inputs. Register it in visit(), pass it as an argument, or "
+                         "detach() it"));
   }
 
   void pull(Node& node, std::span<const Array> dy, std::vector<Array>& grads) {
@@ -162,6 +179,7 @@ class Walk {
   }
 
   const bool retain_graph_;
+  bool refuse_others_ = false;
   const std::uint64_t pass_ = next_pass.fetch_add(1, std::memory_order_relaxed);
   std::vector<std::shared_ptr<Node>> order_;  // owns: a node outlives the edges freed on the way
   std::vector<Leaf> leaves_;
@@ -277,29 +295,14 @@ std::vector<Tensor> grad(std::span<const Tensor> outputs, std::span<const Tensor
 void sweep(std::span<const Edge> outputs, std::vector<Array> seeds, std::span<const Edge> leaves,
            bool retain_graph, bool refuse_others, const GradientSink& sink) {
   const NoGrad no_grad;
-  Walk walk(outputs, retain_graph);
-  // Which listed leaf is this? By the walk's own numbering; -1: none.
-  std::vector<int> listed(walk.leaves().size(), -1);
+  Walk walk(outputs, retain_graph, leaves, refuse_others);
   for (std::size_t i = 0; i < leaves.size(); ++i) {
-    if (leaves[i].leaf && walk.met(leaves[i])) listed[leaves[i].leaf->index] = int(i);
-  }
-  if (refuse_others) {
-    for (std::size_t i = 0; i < listed.size(); ++i) {
-      const Walk::Leaf& leaf = walk.leaves()[i];
-      check(listed[i] >= 0, "[backward of ", leaf.used_by ? leaf.used_by->name : "an output",
-            "] a tensor of shape ", leaf.impl->value.shape(), " on ", leaf.impl->value.device(),
-            " requires a gradient but is neither a parameter of this replica nor one of its "
-            "inputs. Register it in visit(), pass it as an argument, or detach() it");
-    }
-  }
-  for (std::size_t i = 0; i < leaves.size(); ++i) {
-    if (!leaves[i].leaf || !walk.met(leaves[i])) sink(i, Array{});
+    if (walk.leaves()[i].waiting == 0) sink(i, Array{});
   }
   walk.run(
       outputs, std::move(seeds),
       [&](Walk::Leaf& leaf) {
-        const int i = listed[leaf.impl->index];
-        if (i >= 0) sink(std::size_t(i), std::move(leaf.grad));
+        if (leaf.impl->index < leaves.size()) sink(leaf.impl->index, std::move(leaf.grad));
       },
       kIgnoreNodes);
 }
