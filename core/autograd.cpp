@@ -152,6 +152,12 @@ class Walk {
 
   template <class OnFinal>
   void deliver(const Edge& e, Array g, OnFinal& on_final) {
+    check(
+        (e.node   ? e.node->mark
+         : e.leaf ? e.leaf->mark
+                  : pass_) == pass_,
+        "[backward] another backward ran over the same graph in the middle of this one. Hooks and "
+        "closures may start one only on a graph of their own");
     if (e.node) {
       if (g.defined()) accumulate(dys_[e.node->index + e.output], std::move(g));
     } else if (e.leaf) {
