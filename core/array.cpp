@@ -102,18 +102,18 @@ bool Array::is_contiguous() const {
 
 bool Array::is_dense() const {
   if (is_contiguous()) return true;
-  // Sorted by stride, each dimension must continue where the smaller ones end.
-  std::array<std::pair<std::int64_t, std::int64_t>, kMaxDims> by_stride;
-  int n = 0;
-  for (int i = 0; i < dim(); ++i) {
-    if (shape_[i] != 1) by_stride[std::size_t(n++)] = {strides_[i], shape_[i]};
-  }
-  std::sort(by_stride.begin(), by_stride.begin() + n);
+  // By rising stride, each dimension must continue where the smaller ones end.
+  std::array<bool, kMaxDims> used{};
   std::int64_t step = 1;
-  for (int i = 0; i < n; ++i) {
-    const auto [stride, size] = by_stride[std::size_t(i)];
-    if (stride != step) return false;
-    step *= size;
+  for (int left = 0; left < dim(); ++left) {
+    int next = -1;
+    for (int i = 0; i < dim(); ++i) {
+      const bool fits = shape_[i] == 1 || (strides_[i] == step && shape_[i] > 1);
+      if (!used[std::size_t(i)] && fits) next = i;
+    }
+    if (next < 0) return false;
+    used[std::size_t(next)] = true;
+    step *= shape_[next];
   }
   return true;
 }

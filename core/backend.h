@@ -108,7 +108,7 @@ class Backend : public RawMemory {
   /// dlogp[i, c] = c == target[i] ? -dloss[i] : 0
   virtual void nll_grad(const Array& target, const Array& dloss, Array& dlogp) = 0;
 
-  /// y = x * dropout_scale(key, row of x, position in the row); rows are dim 0. x contiguous.
+  /// y = x * dropout_scales() of the row and the position in it; rows are dim 0. x contiguous.
   virtual void dropout(const DropoutKey& key, const Array& x, Array& y) = 0;
 
   /// One step of an optimizer over many parameters; see update_rules.h. All arrays of an item are

@@ -45,14 +45,16 @@ struct DropoutKey {
   float p = 0;                 // probability of a zero
 };
 
-/// 1 / (1-p) or 0 for element `i` of (global) row `row`.
-TANDEM_HD inline float dropout_scale(const DropoutKey& key, std::int64_t row, std::int64_t i) {
+/// 1 / (1-p) or 0 for the four elements i .. i+3 of (global) row `row`. REQUIRES: i % 4 == 0.
+TANDEM_HD inline void dropout_scales(const DropoutKey& key, std::int64_t row, std::int64_t i,
+                                     float scale[4]) {
   const std::uint64_t r = std::uint64_t(row);
-  const std::uint64_t group = std::uint64_t(i) / 4;
-  const Philox4 random = philox(std::uint32_t(group), std::uint32_t(r), std::uint32_t(r >> 32),
-                                key.call, std::uint32_t(key.seed), std::uint32_t(key.seed >> 32));
-  const float u = uniform24(random.v[i & 3]);
-  return u < key.p ? 0.0f : 1.0f / (1.0f - key.p);
+  const Philox4 random =
+      philox(std::uint32_t(i / 4), std::uint32_t(r), std::uint32_t(r >> 32), key.call,
+             std::uint32_t(key.seed), std::uint32_t(key.seed >> 32));
+  for (int k = 0; k < 4; ++k) {
+    scale[k] = uniform24(random.v[k]) < key.p ? 0.0f : 1.0f / (1.0f - key.p);
+  }
 }
 
 }  // namespace tandem

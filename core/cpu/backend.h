@@ -1,0 +1,51 @@
+// The CPU backend: one object per logical device. Synchronous and single-threaded: the thread that
+// calls does the work, so N replicas use N cores and results do not depend on scheduling.
+// Each method is one file of this folder; traverse.h is the loop they share.
+#pragma once
+
+#include <memory>
+
+#include <tandem/core/backend.h>
+
+namespace tandem {
+
+class CpuBackend final : public Backend {
+ public:
+  using Backend::Backend;
+
+  void* raw_allocate(std::size_t bytes) override;
+  void raw_free(void* data) noexcept override;
+
+  void copy_from_host(void* to, const void* from, std::int64_t bytes) override;
+  void copy_to_host(void* to, const void* from, std::int64_t bytes) override;
+  void copy_from_device(void* to, Backend& source, const void* from, std::int64_t bytes) override;
+
+  void copy(const Array& x, Array& y) override;
+  void cast(const Array& x, Array& y) override;
+  void fill(Array& y, double value) override;
+
+  void map(MapOp op, Scalars s, const Array& x, Array& y) override;
+  void map_grad(MapOp op, Scalars s, const Array& saved, const Array& dy, Array& dx) override;
+  void zip(ZipOp op, const Array& a, const Array& b, Array& y) override;
+  void zip_grad(ZipOp op, int operand, const Array& a, const Array& b, const Array& dy,
+                Array& dx) override;
+  void where(const Array& condition, const Array& a, const Array& b, Array& y) override;
+
+  void reduce(ReduceOp op, const Array& x, Array& y) override;
+  void arg_reduce(bool largest, const Array& x, int dim, Array& y) override;
+
+  void gemm(const Array& a, const Array& b, Array& c, bool accumulate) override;
+
+  void softmax(bool log, const Array& x, Array& y) override;
+  void softmax_grad(bool log, const Array& y, const Array& dy, Array& dx) override;
+  void nll(const Array& logp, const Array& target, Array& loss) override;
+  void nll_grad(const Array& target, const Array& dloss, Array& dlogp) override;
+
+  void dropout(const DropoutKey& key, const Array& x, Array& y) override;
+
+  void update(UpdateOp op, std::span<UpdateItem> items) override;
+};
+
+std::unique_ptr<Backend> make_cpu_backend(Device device, std::int64_t memory_limit);
+
+}  // namespace tandem

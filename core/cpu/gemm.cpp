@@ -1,0 +1,89 @@
+// Matrix products through Eigen. Transposed operands are read as they lie.
+#define EIGEN_DONT_PARALLELIZE
+#include <Eigen/Core>
+
+#include <tandem/core/cpu/backend.h>
+#include <tandem/core/cpu/traverse.h>
+
+namespace tandem {
+namespace {
+
+template <class T>
+using RowMajor = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+template <class T>
+using Rows = Eigen::Map<const RowMajor<T>, 0, Eigen::OuterStride<>>;
+
+// One matrix of a batch as Eigen sees it: rows, or rows of the transpose.
+template <class T>
+struct Operand {
+  Array array;  // owns what `data` points to
+  bool transposed;
+  std::int64_t outer;  // elements between rows (of the transpose)
+
+  explicit Operand(const Array& x) : array(x) {
+    if (!fits(1, 2) && !fits(2, 1)) array = x.contiguous();
+    transposed = !fits(1, 2);
+    outer =
+        std::max<std::int64_t>(array.strides()[transposed ? 2 : 1], array.size(transposed ? 1 : 2));
+  }
+  Rows<T> matrix(std::int64_t batch) const {
+    const T* data = array.data<T>() + batch * array.strides()[0];
+    const std::int64_t rows = array.size(transposed ? 2 : 1);
+    const std::int64_t columns = array.size(transposed ? 1 : 2);
+    return Rows<T>(data, rows, columns, Eigen::OuterStride<>(outer));
+  }
+
+ private:
+  // Can `row` count rows that are dense along `column`?
+  bool fits(int row, int column) const {
+    const Shape& s = array.strides();
+    return (s[column] == 1 || array.size(column) == 1) &&
+           (s[row] >= array.size(column) || array.size(row) == 1);
+  }
+};
+
+template <class T>
+void multiply(const Array& a, const Array& b, Array& c, bool accumulate) {
+  const Operand<T> left(a), right(b);
+  const std::int64_t m = c.size(1), n = c.size(2);
+  for (std::int64_t i = 0; i < c.size(0); ++i) {
+    Eigen::Map<RowMajor<T>> out(c.fresh_data<T>() + i * m * n, m, n);
+    if (!accumulate) out.setZero();
+    const Rows<T> p = left.matrix(i), q = right.matrix(i);
+    if (left.transposed && right.transposed) {
+      out.noalias() += p.transpose() * q.transpose();
+    } else if (left.transposed) {
+      out.noalias() += p.transpose() * q;
+    } else if (right.transposed) {
+      out.noalias() += p * q.transpose();
+    } else {
+      out.noalias() += p * q;
+    }
+  }
+}
+
+}  // namespace
+
+void CpuBackend::gemm(const Array& a, const Array& b, Array& c, bool accumulate) {
+  if (c.numel() == 0) return;
+  if (a.size(2) == 0) {
+    if (!accumulate) fill(c, 0);
+    return;
+  }
+  switch (a.dtype()) {
+    case DType::float32:
+      return multiply<float>(a, b, c, accumulate);
+    case DType::float64:
+      return multiply<double>(a, b, c, accumulate);
+    case DType::int64:
+      return multiply<std::int64_t>(a, b, c, accumulate);
+    default: {  // 16 bits: accumulate in float32, round once
+      Array sum =
+          accumulate ? c.to(DType::float32) : Array::empty(c.shape(), DType::float32, c.device());
+      multiply<float>(a.to(DType::float32), b.to(DType::float32), sum, accumulate);
+      cast(sum, c);
+    }
+  }
+}
+
+}  // namespace tandem

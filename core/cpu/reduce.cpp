@@ -1,0 +1,223 @@
+// Reductions. Sums run in lanes and are then added like a counter carries: blocks into blocks of
+// blocks. So the error grows with the logarithm of the length, and the order depends on the shape
+// only.
+#include <tandem/core/cpu/backend.h>
+#include <tandem/core/cpu/traverse.h>
+
+namespace tandem {
+namespace {
+
+using host::Loops;
+
+constexpr int kLanes = 16;
+constexpr int kLevels = 6;              // of the counter; 32^6 blocks
+constexpr std::int64_t kCarry = 32;     // values of a level before they carry
+constexpr std::int64_t kColumns = 256;  // columns reduced side by side
+
+// Adds values in the manner described above; V is a number or a row of numbers.
+template <class F, class V, class Combine>
+class Counter {
+ public:
+  Counter(V zero, Combine combine) : combine_(combine) {
+    levels_.fill(zero);
+    zero_ = zero;
+  }
+
+  void add(const V& value) {
+    combine_(levels_[0], value);
+    std::int64_t n = ++count_;
+    for (std::size_t level = 0; level + 1 < kLevels && n % kCarry == 0; ++level, n /= kCarry) {
+      combine_(levels_[level + 1], levels_[level]);
+      levels_[level] = zero_;
+    }
+  }
+  V total() const {
+    V sum = zero_;
+    for (const V& level : levels_) combine_(sum, level);
+    return sum;
+  }
+
+ private:
+  Combine combine_;
+  std::array<V, kLevels> levels_;
+  V zero_;
+  std::int64_t count_ = 0;
+};
+
+// One contiguous block of at most kBlock values.
+template <class F, class C>
+C reduce_block(const C* p, std::int64_t n) {
+  C lanes[kLanes];
+  for (C& lane : lanes) lane = F::template identity<C>();
+  std::int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    for (int j = 0; j < kLanes; ++j) lanes[j] = F::combine(lanes[j], F::load(p[i + j]));
+  }
+  for (int j = 0; i < n; ++i, ++j) lanes[j] = F::combine(lanes[j], F::load(p[i]));
+  for (int width = kLanes / 2; width > 0; width /= 2) {
+    for (int j = 0; j < width; ++j) lanes[j] = F::combine(lanes[j], lanes[j + width]);
+  }
+  return lanes[0];
+}
+
+// The dimensions of x, sorted into those that stay and those that go; joined where they lie alike.
+struct Split {
+  Array kept_y, kept_x;  // what stays: y, and x at position 0 of the others
+  Array gone;            // what goes, of x
+
+  Split(const Array& x, const Array& y) {
+    Shape kept = Shape(), kept_sx, kept_sy, gone_shape, gone_s;
+    for (int i = 0; i < x.dim(); ++i) {
+      if (y.size(i) == x.size(i)) {
+        kept.push_back(x.size(i));
+        kept_sx.push_back(x.strides()[i]);
+        kept_sy.push_back(y.strides()[i]);
+      } else {
+        gone_shape.push_back(x.size(i));
+        gone_s.push_back(x.strides()[i]);
+      }
+    }
+    kept_x = x.as_strided(kept, kept_sx, x.offset());
+    kept_y = y.as_strided(kept, kept_sy, y.offset());
+    gone = x.as_strided(gone_shape, gone_s, x.offset());
+  }
+};
+
+// Each result element by itself: good where the dimensions that go lie close together.
+template <class F, class C>
+void reduce_rows(const Split& s, DType dtype) {
+  const Loops<2> kept({&s.kept_y, &s.kept_x});
+  const Loops<1> gone({&s.gone});
+  const auto size = std::int64_t(size_of(dtype));
+  const std::int64_t n = gone.inner(), stride = gone.inner_stride(0);
+  const bool direct = stride == 1 && dtype == dtype_of<C>;
+  Array y = s.kept_y;
+  C buffer[host::kBlock];
+  const auto combine = [](C& sum, const C& value) { sum = F::combine(sum, value); };
+  const auto one = [&](std::int64_t x_offset, std::int64_t y_offset) {
+    Counter<F, C, decltype(combine)> counter(F::template identity<C>(), combine);
+    gone.for_each_outer([&](const std::array<std::int64_t, 1>& offset) {
+      const std::byte* p = s.gone.data() + (x_offset + offset[0]) * size;
+      for (std::int64_t i = 0; i < n; i += host::kBlock) {
+        const std::int64_t m = std::min(host::kBlock, n - i);
+        const C* block = reinterpret_cast<const C*>(p) + i;
+        if (!direct) {
+          host::gather(dtype, p + i * stride * size, stride, m, buffer);
+          block = buffer;
+        }
+        counter.add(reduce_block<F>(block, m));
+      }
+    });
+    const C total = counter.total();
+    host::scatter(dtype, &total, y.fresh_data() + y_offset * size, 1, 1);
+  };
+  kept.for_each_outer([&](const std::array<std::int64_t, 2>& offset) {
+    for (std::int64_t i = 0; i < kept.inner(); ++i) {
+      one(offset[1] + i * kept.inner_stride(1), offset[0] + i * kept.inner_stride(0));
+    }
+  });
+}
+
+// Many results side by side: good where a dimension that stays is the innermost.
+template <class F, class C>
+void reduce_columns(const Split& s, DType dtype) {
+  using Row = std::array<C, std::size_t(kColumns)>;
+  const Loops<2> kept({&s.kept_x, &s.kept_y});  // sorted by x: its innermost is contiguous
+  const Loops<1> gone({&s.gone});
+  const auto size = std::int64_t(size_of(dtype));
+  Array y = s.kept_y;
+  Row zero;
+  zero.fill(F::template identity<C>());
+  auto row = std::make_unique<Row>();
+  kept.for_each_outer([&](const std::array<std::int64_t, 2>& offset) {
+    for (std::int64_t start = 0; start < kept.inner(); start += kColumns) {
+      const std::int64_t m = std::min(kColumns, kept.inner() - start);
+      const auto combine = [m](Row& sum, const Row& value) {
+        for (std::int64_t j = 0; j < m; ++j) {
+          const auto k = std::size_t(j);
+          sum[k] = F::combine(sum[k], value[k]);
+        }
+      };
+      auto counter = std::make_unique<Counter<F, Row, decltype(combine)>>(zero, combine);
+      const std::int64_t x_offset = offset[0] + start * kept.inner_stride(0);
+      gone.for_each_outer([&](const std::array<std::int64_t, 1>& at) {
+        for (std::int64_t i = 0; i < gone.inner(); ++i) {
+          const std::int64_t from = x_offset + at[0] + i * gone.inner_stride(0);
+          host::gather(dtype, s.gone.data() + from * size, kept.inner_stride(0), m, row->data());
+          for (std::int64_t j = 0; j < m; ++j) {
+            (*row)[std::size_t(j)] = F::load((*row)[std::size_t(j)]);
+          }
+          counter->add(*row);
+        }
+      });
+      const Row total = counter->total();
+      const std::int64_t to = offset[1] + start * kept.inner_stride(1);
+      host::scatter(dtype, total.data(), y.fresh_data() + to * size, kept.inner_stride(1), m);
+    }
+  });
+}
+
+template <class F>
+void run_reduce(const Array& x, Array& y) {
+  const Split s(x, y);
+  auto smallest = [](const Array& a) {
+    std::int64_t least = std::numeric_limits<std::int64_t>::max();
+    for (int i = 0; i < a.dim(); ++i) {
+      if (a.size(i) > 1) least = std::min(least, a.strides()[i]);
+    }
+    return least;
+  };
+  const bool side_by_side = smallest(s.kept_x) < smallest(s.gone);
+  host::with_compute_type<Domain::numbers>(x.dtype(), [&]<class C>(host::Type<C>) {
+    if (side_by_side) {
+      reduce_columns<F, C>(s, x.dtype());
+    } else {
+      reduce_rows<F, C>(s, x.dtype());
+    }
+  });
+}
+
+template <class... F>
+constexpr auto reduce_table(OpList<F...>) {
+  return std::array{&run_reduce<F>...};
+}
+
+}  // namespace
+
+void CpuBackend::reduce(ReduceOp op, const Array& x, Array& y) {
+  if (y.numel() == 0) return;
+  if (x.numel() == 0) return fill(y, 0);  // only sums get here
+  static constexpr auto table = reduce_table(ReduceOps{});
+  table[std::size_t(op)](x, y);
+}
+
+void CpuBackend::arg_reduce(bool largest, const Array& x, int dim, Array& y) {
+  if (y.numel() == 0) return;
+  const std::int64_t n = x.size(dim), stride = x.strides()[dim];
+  const Array first = x.narrow(dim, 0, 1);
+  const Loops<2> loops({&y, &first});
+  host::with_type(x.dtype(), [&]<class T>(host::Type<T>) {
+    using C = std::conditional_t<host::is_half<T>, float, T>;
+    const auto better = [largest](C a, C b) { return largest ? a > b : a < b; };
+    const auto find = [&](const T* p) {
+      std::int64_t best = 0;
+      C value = C(p[0]);
+      for (std::int64_t i = 1; i < n && value == value; ++i) {
+        const C v = C(p[i * stride]);
+        if (better(v, value) || v != v) {
+          best = i;
+          value = v;
+        }
+      }
+      return best;
+    };
+    loops.for_each_outer([&](const std::array<std::int64_t, 2>& offset) {
+      for (std::int64_t i = 0; i < loops.inner(); ++i) {
+        y.fresh_data<std::int64_t>()[offset[0] + i * loops.inner_stride(0)] =
+            find(x.data<T>() + offset[1] + i * loops.inner_stride(1));
+      }
+    });
+  });
+}
+
+}  // namespace tandem
