@@ -69,8 +69,8 @@ void carry_written(State& s, const Copy& c) {
 
 std::vector<int> devices_of(const Place& to, const Place& from) {
   std::vector<int> devices;
-  if (to.home == Home::device) devices.push_back(to.device);
-  if (from.home == Home::device && from.device != to.device) devices.push_back(from.device);
+  for (const Place& place : {to, from})
+    if (place.home == Home::device) devices.push_back(place.device);
   return devices;
 }
 
