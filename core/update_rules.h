@@ -67,8 +67,8 @@ struct AdamRule {
   template <class T>
   struct Step {
     T minus_step, beta1, one_minus_beta1, beta2, one_minus_beta2, sqrt_correction2, eps;
-    T weight_decay, decay;
-    bool amsgrad, maximize;
+    T weight_decay, decay, sign;
+    bool amsgrad;
 
     explicit Step(const std::array<double, kUpdateCoefficients>& c)
         : minus_step(T(c[AdamRule::minus_step])),
@@ -80,12 +80,13 @@ struct AdamRule {
           eps(T(c[AdamRule::eps])),
           weight_decay(T(c[AdamRule::weight_decay])),
           decay(T(c[AdamRule::decay])),
-          amsgrad(c[AdamRule::amsgrad] != 0),
-          maximize(c[AdamRule::maximize] != 0) {}
+          sign(c[AdamRule::maximize] != 0 ? T(-1) : T(1)),
+          amsgrad(c[AdamRule::amsgrad] != 0) {}
 
     TANDEM_HD void operator()(T& p, T g, T& m, T& v, T& v_max) const {
-      if (maximize) g = -g;
-      if (decay != T(1)) p = p * decay;
+      // Products with 1 are exact; as branches they would keep the loop from vectorising.
+      g = g * sign;
+      p = p * decay;
       if (weight_decay != T(0)) g = std::fma(p, weight_decay, g);
       m = std::fma(g, one_minus_beta1, m * beta1);
       v = std::fma(one_minus_beta2 * g, g, v * beta2);

@@ -1,18 +1,13 @@
 // Maps and their derivatives: the rules of MapOps on blocks.
-#define EIGEN_DONT_PARALLELIZE
-#include <Eigen/Core>
-#include <unsupported/Eigen/SpecialFunctions>
-
 #include <tandem/core/cpu/backend.h>
+#include <tandem/core/cpu/packets.h>
 #include <tandem/core/cpu/traverse.h>
 
 namespace tandem {
 namespace {
 
-template <class C>
-using Block = Eigen::Map<Eigen::Array<C, Eigen::Dynamic, 1>>;
-template <class C>
-using ConstBlock = Eigen::Map<const Eigen::Array<C, Eigen::Dynamic, 1>>;
+using host::Block;
+using host::ConstBlock;
 
 template <class F, class C>
 inline constexpr bool uses_packets = F::packet&& std::is_floating_point_v<C>;
@@ -23,7 +18,11 @@ void run_map(Scalars s, const Array& x, Array& y) {
     const Params<C> p{host::convert<C>(s.a), host::convert<C>(s.b)};
     host::for_each_block<C, C, 1>(y, {&x}, [p](std::int64_t n, C* out, const C* in) {
       if constexpr (uses_packets<F, C>) {
-        Block<C>(out, n) = F::forward(ConstBlock<C>(in, n), p);
+        if constexpr (std::is_same_v<F, Exp>) {
+          host::exp(n, in, out);
+        } else {
+          Block<C>(out, n) = F::forward(ConstBlock<C>(in, n), p);
+        }
       } else {
 #pragma GCC ivdep
         for (std::int64_t i = 0; i < n; ++i) out[i] = F::forward(in[i], p);

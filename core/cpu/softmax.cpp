@@ -1,16 +1,15 @@
 // Softmax along the last dimension, and the negative log-likelihood of given classes.
-#define EIGEN_DONT_PARALLELIZE
-#include <Eigen/Core>
 #include <vector>
 
 #include <tandem/core/cpu/backend.h>
+#include <tandem/core/cpu/packets.h>
 #include <tandem/core/cpu/traverse.h>
 
 namespace tandem {
 namespace {
 
 template <class C>
-using Row = Eigen::Map<Eigen::Array<C, Eigen::Dynamic, 1>>;
+using Row = host::Block<C>;
 
 // f(row number's offsets) for every row of arrays of one shape; rows are the last dimension.
 template <std::size_t N, class F>
@@ -51,15 +50,16 @@ void CpuBackend::softmax(bool log, const Array& x, Array& y) {
   if (y.numel() == 0) return;
   host::with_compute_type<Domain::floats>(x.dtype(), [&]<class C>(host::Type<C>) {
     const std::int64_t n = x.shape().back();
-    std::vector<C> values(static_cast<std::size_t>(n));
+    std::vector<C> values(static_cast<std::size_t>(n)), powers(values);
     Row<C> row(values.data(), n);
     for_each_row<2>({&y, &x}, [&](const std::array<std::int64_t, 2>& offset) {
       load(x, offset[1], values);
       row -= row.template maxCoeff<Eigen::PropagateNaN>();
       if (log) {
-        row -= std::log(row.exp().sum());
+        host::exp(n, values.data(), powers.data());
+        row -= std::log(Row<C>(powers.data(), n).sum());
       } else {
-        row = row.exp();
+        host::exp(n, values.data(), values.data());
         row /= row.sum();
       }
       store(values, y, offset[0]);
@@ -79,7 +79,8 @@ void CpuBackend::softmax_grad(bool log, const Array& y, const Array& dy, Array& 
       load(dy, offset[2], grad);
       if (log) {
         const C sum = g.sum();
-        g -= r.exp() * sum;
+        host::exp(n, out.data(), out.data());
+        g -= r * sum;
       } else {
         const C dot = (g * r).sum();
         g = r * (g - dot);

@@ -21,16 +21,25 @@ void step(const typename Rule::template Step<C> rule, const Pointers<C>& at, std
   C* __restrict s0 = at.s[0];
   C* __restrict s1 = at.s[1];
   C* __restrict s2 = at.s[2];
-  C none{};
-  // The states come in order, so three loops cover all rules, each without a branch inside.
+  // States come in order, so four loops cover all rules. A missing state is a local of one
+  // iteration: nothing is carried from one to the next, and the loop vectorises.
   if (s2 != nullptr) {
     for (std::int64_t i = 0; i < n; ++i) rule(p[i], g[i], s0[i], s1[i], s2[i]);
   } else if (s1 != nullptr) {
-    for (std::int64_t i = 0; i < n; ++i) rule(p[i], g[i], s0[i], s1[i], none);
+    for (std::int64_t i = 0; i < n; ++i) {
+      C none{};
+      rule(p[i], g[i], s0[i], s1[i], none);
+    }
   } else if (s0 != nullptr) {
-    for (std::int64_t i = 0; i < n; ++i) rule(p[i], g[i], s0[i], none, none);
+    for (std::int64_t i = 0; i < n; ++i) {
+      C none[2]{};
+      rule(p[i], g[i], s0[i], none[0], none[1]);
+    }
   } else {
-    for (std::int64_t i = 0; i < n; ++i) rule(p[i], g[i], none, none, none);
+    for (std::int64_t i = 0; i < n; ++i) {
+      C none[3]{};
+      rule(p[i], g[i], none[0], none[1], none[2]);
+    }
   }
 }
 
