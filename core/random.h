@@ -10,6 +10,7 @@
 #include <array>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -24,6 +25,9 @@ class Generator {
   static constexpr std::uint64_t kDefaultSeed = 67280421310721ull;
 
   explicit Generator(std::uint64_t seed = kDefaultSeed) { manual_seed(seed); }
+  /// Another source of bits under the same rules: Philox keyed by (seed, rank, call). It starts
+  /// without preparation. Its state() is not complete.
+  static Generator counter_based(std::uint64_t seed, std::uint32_t rank, std::uint32_t call);
 
   /// Starts again; only the low 32 bits reach MT19937, as in PyTorch.
   void manual_seed(std::uint64_t seed);
@@ -58,6 +62,12 @@ class Generator {
   void set_state(const State& state);
 
  private:
+  struct Counters {
+    std::uint64_t seed;
+    std::uint32_t rank, call, block;
+  };
+  explicit Generator(const Counters& counters) : counters_(counters) {}
+
   std::uint32_t draw32();
   std::uint64_t draw64();
   double draw_uniform53();
@@ -66,10 +76,14 @@ class Generator {
 
   mutable std::mutex mutex_;
   State state_;
+  std::optional<Counters> counters_;  // none: MT19937
 };
 
 /// The process-wide generator behind rand, randn, randint, randperm and initialisation.
 Generator& default_generator();
+
+/// Inside a replica: the stream of this thread's next factory call.
+Generator replica_generator();
 
 /// Seeds the default generator and starts this thread's dropout calls again.
 void manual_seed(std::uint64_t seed);
