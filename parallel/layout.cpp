@@ -1,0 +1,43 @@
+#include <tandem/parallel/layout.h>
+
+#include <algorithm>
+
+namespace tandem::parallel {
+
+FlatLayout::FlatLayout(std::span<const Array> like) {
+  for (const Array& a : like) {
+    const auto found = std::find(block_dtype_.begin(), block_dtype_.end(), a.dtype());
+    const int block = int(found - block_dtype_.begin());
+    if (found == block_dtype_.end()) {
+      block_dtype_.push_back(a.dtype());
+      block_bytes_.push_back(0);
+    }
+    std::int64_t& bytes = block_bytes_[std::size_t(block)];
+    const auto size = std::int64_t(size_of(a.dtype()));
+    const std::int64_t begin = bytes;
+    bytes += (a.nbytes() + 63) / 64 * 64;
+    slots_.push_back({block, begin / size, bytes / size, a.shape(),
+                      a.is_dense() ? a.strides() : contiguous_strides(a.shape())});
+  }
+}
+
+std::vector<Array> FlatLayout::make_blocks(Device device) const {
+  std::vector<Array> blocks;
+  for (int b = 0; b < this->blocks(); ++b) {
+    const DType dtype = dtype_of_block(b);
+    const std::int64_t n = block_bytes_[std::size_t(b)] / std::int64_t(size_of(dtype));
+    blocks.push_back(Array::zeros({n}, dtype, device));
+  }
+  return blocks;
+}
+
+Array FlatLayout::carve(const std::vector<Array>& blocks, int slot) const {
+  const Slot& s = slots_[std::size_t(slot)];
+  const DType dtype = dtype_of_block(s.block);
+  const std::int64_t bytes = s.begin * std::int64_t(size_of(dtype));
+  return blocks[std::size_t(s.block)]
+      .carve(bytes, s.shape, dtype)
+      .as_strided(s.shape, s.strides, 0);
+}
+
+}  // namespace tandem::parallel

@@ -1,0 +1,45 @@
+// How parameters lie in one flat block per dtype, and in which buckets they travel. Shared by
+// replicate.h (parameters out) and reduce.h (gradients home).
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include <tandem/core/array.h>
+
+namespace tandem::parallel {
+
+/// Slots of a list of arrays inside flat blocks, one block per dtype. Slots start at multiples of
+/// 64 bytes, so that a run of neighbours can be copied or added in one go, gaps included.
+class FlatLayout {
+ public:
+  FlatLayout() = default;
+  /// The shapes, dtypes and (where dense) strides of `like`.
+  explicit FlatLayout(std::span<const Array> like);
+
+  int size() const { return int(slots_.size()); }
+  int blocks() const { return int(block_bytes_.size()); }
+  int block_of(int slot) const { return slots_[std::size_t(slot)].block; }
+  DType dtype_of_block(int block) const { return block_dtype_[std::size_t(block)]; }
+  /// Elements of the block before this slot, and up to where the next one starts.
+  std::int64_t begin(int slot) const { return slots_[std::size_t(slot)].begin; }
+  std::int64_t end(int slot) const { return slots_[std::size_t(slot)].end; }
+
+  /// One array per block; zeros, so that gaps have a value.
+  std::vector<Array> make_blocks(Device device) const;
+  /// The slot as an array with a version of its own.
+  Array carve(const std::vector<Array>& blocks, int slot) const;
+
+ private:
+  struct Slot {
+    int block;
+    std::int64_t begin, end;
+    Shape shape, strides;
+  };
+  std::vector<Slot> slots_;
+  std::vector<std::int64_t> block_bytes_;
+  std::vector<DType> block_dtype_;
+};
+
+}  // namespace tandem::parallel

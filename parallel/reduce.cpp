@@ -1,0 +1,161 @@
+#include <tandem/parallel/reduce.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include <tandem/core/array_ops.h>
+#include <tandem/core/autograd.h>
+
+namespace tandem::parallel {
+
+Array reduce(std::span<const Array> parts, Device device) {
+  check(!parts.empty(), "[reduce] nothing to add up");
+  Array sum;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    check(parts[i].shape() == parts[0].shape() && parts[i].dtype() == parts[0].dtype(),
+          "[reduce] part ", i, " is ", parts[i].dtype(), " ", parts[i].shape(), ", part 0 ",
+          parts[0].dtype(), " ", parts[0].shape());
+    const Array here = parts[i].to(device);
+    sum = sum.defined() ? zip<Add>(sum, here) : here;
+  }
+  return sum;
+}
+
+Tensor reduce(const std::vector<Tensor>& parts, Device device) {
+  std::vector<Array> arrays;
+  std::vector<Edge> edges;
+  std::vector<Device> homes;
+  bool differentiable = false;
+  for (const Tensor& t : parts) {
+    arrays.push_back(t.array());
+    edges.push_back(gradient_edge(t));
+    homes.push_back(t.device());
+    differentiable |= t.requires_grad();
+  }
+  return record_many(
+      "reduce", {reduce(arrays, device)}, std::move(edges),
+      {differentiable && thread_state().grad_enabled},
+      [homes](std::span<const Array> dy, const Wanted& wanted, std::span<Array> grads) {
+        for (std::size_t i = 0; i < homes.size(); ++i) {
+          if (wanted[i]) grads[i] = dy[0].to(homes[i]);
+        }
+      },
+      Keeps::nothing)[0];
+}
+
+std::vector<Bucket> make_buckets(const FlatLayout& layout, std::int64_t bytes) {
+  std::vector<Bucket> buckets;
+  for (int last = layout.size(); last > 0;) {
+    const int block = layout.block_of(last - 1);
+    const auto size = std::int64_t(size_of(layout.dtype_of_block(block)));
+    int first = last - 1;
+    while (first > 0 && layout.block_of(first - 1) == block &&
+           (layout.end(last - 1) - layout.begin(first - 1)) * size <= bytes) {
+      --first;
+    }
+    buckets.push_back({first, last});
+    last = first;
+  }
+  return buckets;
+}
+
+Reduction::Reduction(const FlatLayout& layout, const std::vector<Bucket>& buckets,
+                     std::span<const Device> devices, std::span<const int> ranks,
+                     const std::vector<bool>& wanted)
+    : layout_(layout),
+      buckets_(buckets),
+      home_(devices[0]),
+      members_(ranks.size()),
+      any_(std::size_t(layout.size()), 0),
+      arrived_(buckets.size()),
+      bucket_of_(std::size_t(layout.size()), 0) {
+  std::vector<int> left(buckets.size(), 0);
+  for (std::size_t b = 0; b < buckets.size(); ++b) {
+    for (int i = buckets[b].first; i < buckets[b].last; ++i) {
+      bucket_of_[std::size_t(i)] = int(b);
+      left[b] += int(wanted[std::size_t(i)]);
+    }
+  }
+  const CategoryScope scope(Category::gradient);
+  for (std::size_t m = 0; m < ranks.size(); ++m) {
+    members_[m].blocks = layout.make_blocks(devices[std::size_t(ranks[m])]);
+    members_[m].has.assign(std::size_t(layout.size()), 0);
+    members_[m].left = left;
+  }
+  total_ = ranks[0] == 0 ? members_[0].blocks : layout.make_blocks(home_);
+}
+
+void Reduction::final(int member, int parameter, const Array& gradient) {
+  Member& me = members_[std::size_t(member)];
+  if (gradient.defined()) {
+    Array slot = layout_.carve(me.blocks, parameter);
+    copy(slot, gradient);
+    me.has[std::size_t(parameter)] = 1;
+  }
+  const int b = bucket_of_[std::size_t(parameter)];
+  if (--me.left[std::size_t(b)] == 0) arrive(member, b);
+}
+
+void Reduction::close(int member) {
+  for (std::size_t b = 0; b < buckets_.size(); ++b) {
+    if (members_[std::size_t(member)].left[b] >= 0) arrive(member, int(b));
+  }
+}
+
+// Once per rank and bucket. The acquire-release counter hands all ranks' gradients to the last one.
+void Reduction::arrive(int member, int bucket) {
+  Member& me = members_[std::size_t(member)];
+  me.left[std::size_t(bucket)] = -1;
+  const int before = arrived_[std::size_t(bucket)].fetch_add(1, std::memory_order_acq_rel);
+  if (before + 1 == int(members_.size())) sum(bucket, me);
+}
+
+// In rank order. Neighbours with the same history are added in one go.
+void Reduction::sum(int bucket, Member& by) {
+  const auto start = std::chrono::steady_clock::now();
+  const auto [first, last] = buckets_[std::size_t(bucket)];
+  for (Member& from : members_) {
+    const bool in_place = total_[0].storage() == from.blocks[0].storage();
+    for (int i = first; i < last;) {
+      const auto at = [](int k) { return std::size_t(k); };
+      if (!from.has[at(i)]) {
+        ++i;
+        continue;
+      }
+      int j = i;
+      while (j < last && from.has[at(j)] && any_[at(j)] == any_[at(i)]) ++j;
+      if (!in_place) add_run(from, i, j, any_[at(i)] != 0);
+      for (int k = i; k < j; ++k) any_[at(k)] = 1;
+      i = j;
+    }
+  }
+  by.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+// total (+)= the rank's slots first .. last-1, in pieces that stay in the cache on their way.
+void Reduction::add_run(Member& from, int first, int last, bool accumulate) {
+  const int block = layout_.block_of(first);
+  const Array& source = from.blocks[std::size_t(block)];
+  Array& target = total_[std::size_t(block)];
+  const auto size = std::int64_t(size_of(source.dtype()));
+  const std::int64_t piece =
+      home_.kind == DeviceKind::cpu ? (256 << 10) / size : layout_.end(last - 1);
+  const CategoryScope scope(Category::staging);
+  for (std::int64_t at = layout_.begin(first); at < layout_.end(last - 1); at += piece) {
+    const std::int64_t n = std::min(piece, layout_.end(last - 1) - at);
+    const Array sent = source.narrow(0, at, n);
+    Array slot = target.narrow(0, at, n);
+    if (accumulate) {
+      zip_<Add>(slot, sent.to(home_));
+    } else {
+      copy(slot, sent);
+    }
+    from.bytes += n * size;
+  }
+}
+
+Array Reduction::take(int parameter) const {
+  return any_[std::size_t(parameter)] ? layout_.carve(total_, parameter) : Array{};
+}
+
+}  // namespace tandem::parallel

@@ -1,0 +1,88 @@
+// Chapter 6: reduce. How the replicas' gradients become one.
+//
+// The problem: every rank has a gradient for every parameter; the optimizer wants their sum, on the
+//              first device.
+// The idea:    parameters are grouped into buckets, last ones first, since backward reaches them
+//              first. Each rank packs its gradients into a flat block of its own. A bucket is due
+//              when every rank has closed it; the last rank to arrive sums it, there and then. So
+//              the sum overlaps with the rest of backward, and needs no lock, queue or wake-up.
+// What it costs: (K-1) P bytes travel to the first device, where K P bytes are added: the other
+// half
+//              of the first device's imbalance.
+// What can go wrong: a parameter that some ranks (or all) did not use: a rank closes what never
+// came;
+//              a gradient that no rank produced stays undefined. Bits: ranks are always added in
+//              rank order, so they do not depend on who arrived last. It is a *sum*: nothing ever
+//              divides.
+// Next: data_parallel.h.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include <tandem/core/array.h>
+#include <tandem/core/tensor.h>
+#include <tandem/parallel/layout.h>
+
+namespace tandem::parallel {
+
+/// The sum of arrays of one shape and dtype on `device`, in the order given.
+Array reduce(std::span<const Array> parts, Device device);
+/// The differentiable form: every part gets the gradient of the sum, on its own device.
+Tensor reduce(const std::vector<Tensor>& parts, Device device);
+
+/// Parameters [first, last) of one block, reduced together.
+struct Bucket {
+  int first, last;
+};
+/// Of about `bytes` each, last parameters first; a larger parameter has a bucket of its own.
+std::vector<Bucket> make_buckets(const FlatLayout& layout, std::int64_t bytes);
+
+/// One backward's reduction. Each participating rank calls final() for its parameters as gradients
+/// become final, then close(), all on its own thread. When all ranks have closed, take() is
+/// complete.
+class Reduction {
+ public:
+  /// `wanted[i]`: will parameter i be reported? (What the forward recorded: requires_grad may have
+  /// changed since.) `ranks`: those that take part, rising; all are positions in `devices`.
+  Reduction(const FlatLayout& layout, const std::vector<Bucket>& buckets,
+            std::span<const Device> devices, std::span<const int> ranks,
+            const std::vector<bool>& wanted);
+
+  /// `member`: position in `ranks`. An undefined gradient is final, too.
+  void final(int member, int parameter, const Array& gradient);
+  /// Whatever was not reported will not come. Every rank calls it, also on failure.
+  void close(int member);
+
+  /// The sum for one parameter, in the first device's memory; undefined if no rank had one.
+  Array take(int parameter) const;
+  /// What this rank did in arrive(): seconds spent summing. And bytes it sent to the first device.
+  double seconds(int member) const { return members_[std::size_t(member)].seconds; }
+  std::int64_t bytes(int member) const { return members_[std::size_t(member)].bytes; }
+
+ private:
+  struct Member {
+    std::vector<Array> blocks;      // packed gradients, on the rank's device
+    std::vector<std::uint8_t> has;  // [parameter] written by the rank, read once its bucket is due
+    std::vector<int> left;          // [bucket] parameters not final yet; -1: arrived
+    double seconds = 0;
+    std::int64_t bytes = 0;
+  };
+  void arrive(int member, int bucket);
+  void sum(int bucket, Member& by);
+  void add_run(Member& from, int first, int last, bool accumulate);
+
+  const FlatLayout& layout_;
+  const std::vector<Bucket>& buckets_;
+  Device home_;
+  std::vector<Member> members_;
+  std::vector<Array> total_;               // the result's blocks; those of rank 0 if it takes part
+  std::vector<std::uint8_t> any_;          // [parameter] written by whoever sums its bucket
+  std::vector<std::atomic<int>> arrived_;  // [bucket]
+  std::vector<int> bucket_of_;
+};
+
+}  // namespace tandem::parallel
