@@ -28,3 +28,4 @@
 #include <tandem/optim/clip.h>
 #include <tandem/optim/optimizer.h>
 #include <tandem/optim/sgd.h>
+#include <tandem/parallel/data_parallel.h>
