@@ -2,6 +2,7 @@
 #pragma once
 
 #include <concepts>
+#include <initializer_list>
 #include <memory>
 #include <typeinfo>
 #include <utility>
@@ -58,19 +59,15 @@ class Box {
   std::unique_ptr<Concept> held_;
 };
 
-/// Applies its layers in order. Names: "0", "1", ...
+/// Applies its layers in order. Names: "0", "1", ... Written with braces,
+///   nn::Sequential model{nn::Linear(784, 128), nn::ReLU(), nn::Linear(128, 10)};
+/// since C++ evaluates what stands in braces from left to right: layers draw their initial weights
+/// in that order, as in PyTorch. (In parentheses the order would be the compiler's choice.)
 struct Sequential : Layer {
   std::vector<Box> layers;
 
   Sequential() = default;
-  template <class First, class... Rest>
-  requires(ForwardsTensor<First> && (ForwardsTensor<Rest> && ...) &&
-           !(sizeof...(Rest) == 0 &&
-             std::same_as<First, Sequential>)) explicit Sequential(First first, Rest... rest) {
-    layers.reserve(1 + sizeof...(Rest));
-    layers.emplace_back(std::move(first));
-    (layers.emplace_back(std::move(rest)), ...);
-  }
+  Sequential(std::initializer_list<Box> list) : layers(list) {}
 
   void push_back(Box layer) { layers.push_back(std::move(layer)); }
   std::size_t size() const { return layers.size(); }
