@@ -22,6 +22,7 @@
 #include <tandem/core/functors.h>
 #include <tandem/core/memory.h>
 #include <tandem/core/philox.h>
+#include <tandem/core/reduce_rules.h>
 #include <tandem/core/update_rules.h>
 
 namespace tandem {

@@ -4,7 +4,8 @@
 // struct runs in the CPU's loops, in CUDA's kernels, and as the oracle of the tests. Rules with
 // exp, log, tanh or erf are marked `packet`: written with functions that Eigen knows by the same
 // names, so the CPU also runs them on whole arrays. The lists at the end *are* the op codes and the
-// dispatch tables of every backend. To add a rule, see docs/add_an_op.md.
+// dispatch tables of every backend. To add a rule, see docs/add_an_op.md; for reductions see
+// reduce_rules.h.
 // No Eigen and no CUDA header here or in anything this file includes.
 #pragma once
 
@@ -44,7 +45,6 @@ template <class X>
 using scalar_of = typename detail::ScalarOf<X>::type;
 
 // ---- maps: y = f(x)
-// ------------------------------------------------------------------------------
 
 template <Saves kSaves, Domain kDomain = Domain::floats, bool kPacket = false>
 struct MapRule {
@@ -190,7 +190,6 @@ struct LogicalNot : MapRule<Saves::nothing, Domain::bools> {
 };
 
 // ---- zips: y = f(a, b)
-// ---------------------------------------------------------------------------
 
 /// What the derivative of a zip with respect to one operand is made of.
 enum class Pull : std::uint8_t { none, pass, negate, formula };
@@ -312,7 +311,6 @@ struct Xor : LogicRule { TANDEM_HD static bool forward(bool a, bool b) { return 
 // clang-format on
 
 // ---- zips with a number for one operand, made of the rules above
-// ---------------------------------
 
 /// f(x, s) with the number s = Params::a.
 template <class F>
@@ -348,72 +346,7 @@ struct WithLeft : MapRule<F::pull_b == Pull::formula ? Saves::input : Saves::not
   }
 };
 
-// ---- reductions: combine(accumulator, load(x)), from identity()
-// ----------------------------------
-
-struct SumRule {
-  template <class T>
-  TANDEM_HD static T identity() {
-    return T(0);
-  }
-  template <class T>
-  TANDEM_HD static T load(T x) {
-    return x;
-  }
-  template <class T>
-  TANDEM_HD static T combine(T a, T b) {
-    return a + b;
-  }
-};
-
-struct SumOfSquaresRule : SumRule {
-  template <class T>
-  TANDEM_HD static T load(T x) {
-    return x * x;
-  }
-};
-
-// Max and Min: NaN wins. An empty reduction is refused before it gets here.
-struct MaxRule {
-  template <class T>
-  TANDEM_HD static T identity() {
-    if constexpr (std::is_floating_point_v<T>) {
-      return T(-HUGE_VALF);
-    } else {
-      return T(std::int64_t(1) << 63);
-    }
-  }
-  template <class T>
-  TANDEM_HD static T load(T x) {
-    return x;
-  }
-  template <class T>
-  TANDEM_HD static T combine(T a, T b) {
-    return Maximum::forward(a, b);
-  }
-};
-
-struct MinRule {
-  template <class T>
-  TANDEM_HD static T identity() {
-    if constexpr (std::is_floating_point_v<T>) {
-      return T(HUGE_VALF);
-    } else {
-      return T(~(std::uint64_t(1) << 63));
-    }
-  }
-  template <class T>
-  TANDEM_HD static T load(T x) {
-    return x;
-  }
-  template <class T>
-  TANDEM_HD static T combine(T a, T b) {
-    return Minimum::forward(a, b);
-  }
-};
-
 // ---- the lists: op codes and dispatch tables
-// -----------------------------------------------------
 
 template <class... F>
 struct OpList {
@@ -436,18 +369,14 @@ using MapOps = OpList<Neg, Abs, Exp, Log, Sqrt, Tanh, Sigmoid, Relu, Gelu, Clamp
                       WithLeft<Div>, WithLeft<Pow>>;
 using ZipOps =
     OpList<Add, Sub, Mul, Div, Pow, Maximum, Minimum, Eq, Ne, Lt, Le, Gt, Ge, And, Or, Xor>;
-using ReduceOps = OpList<SumRule, SumOfSquaresRule, MaxRule, MinRule>;
 
 /// Op codes: positions in the lists.
 enum class MapOp : std::uint8_t {};
 enum class ZipOp : std::uint8_t {};
-enum class ReduceOp : std::uint8_t {};
 
 template <class F>
 inline constexpr MapOp map_op = MapOp(detail::position<F>(MapOps{}));
 template <class F>
 inline constexpr ZipOp zip_op = ZipOp(detail::position<F>(ZipOps{}));
-template <class F>
-inline constexpr ReduceOp reduce_op = ReduceOp(detail::position<F>(ReduceOps{}));
 
 }  // namespace tandem
