@@ -73,6 +73,7 @@ std::ostream& operator<<(std::ostream& out, const Module& m);
 /// The deep copy: own values, no gradients, requires_grad and ties kept. Leaves only.
 template <class M>
 M clone(const M& module) {
+  const CategoryScope scope(Category::parameter);
   M copy = module;
   relink(copy, [](const Tensor& t) {
     Tensor twin(t.array().clone());

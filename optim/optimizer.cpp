@@ -147,6 +147,7 @@ void Optimizer::step() {
   for (auto& [device, batch] : batches) {
     backend(device).update(rule(), batch.items);
     for (std::size_t i = 0; i < batch.items.size(); ++i) {
+      batch.items[i].param.storage()->raise_version();
       states_[batch.parameters[i]] = std::move(batch.states[i]);
     }
   }
