@@ -67,7 +67,6 @@ void run_update(std::span<UpdateItem> items) {
         }
       }
     });
-    item.param.storage()->raise_version();
   }
 }
 

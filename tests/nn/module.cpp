@@ -54,7 +54,7 @@ TEST_CASE("Module: parameters come in visit order under dotted names, buffers ap
 }
 
 TEST_CASE("Module: Sequential names its layers by position") {
-  nn::Sequential net(nn::Linear(2, 3), nn::ReLU(), nn::Linear(3, 1, {.bias = false}));
+  nn::Sequential net{nn::Linear(2, 3), nn::ReLU(), nn::Linear(3, 1, {.bias = false})};
   CHECK(names(net.named_parameters()) == Names{"0.weight", "0.bias", "2.weight"});
 }
 
@@ -107,7 +107,7 @@ TEST_CASE("Module: to(dtype) converts floating tensors only") {
 }
 
 TEST_CASE("Module: train and eval reach every module below, boxed ones too") {
-  nn::Sequential net(nn::Dropout(0.5), nn::Sequential(nn::Dropout(0.1)));
+  nn::Sequential net{nn::Dropout(0.5), nn::Sequential{nn::Dropout(0.1)}};
   net.eval();
   CHECK(!net.training);
   CHECK(!net[0].get_if<nn::Dropout>()->training);
@@ -131,7 +131,7 @@ TEST_CASE("Module: a copy shares its weights") {
   Net net;
   Net copy = net;
   CHECK(copy.fc1.weight.is_same(net.fc1.weight));
-  nn::Sequential boxed(nn::Linear(2, 2));
+  nn::Sequential boxed{nn::Linear(2, 2)};
   nn::Sequential boxed_copy = boxed;
   CHECK(boxed_copy.parameters()[0].is_same(boxed.parameters()[0]));
 }
@@ -166,7 +166,7 @@ TEST_CASE("clone: tied weights stay tied, and apart from the original's") {
 }
 
 TEST_CASE("clone: boxed layers are cloned as well") {
-  nn::Sequential net(nn::Linear(2, 2), nn::ReLU());
+  nn::Sequential net{nn::Linear(2, 2), nn::ReLU()};
   nn::Sequential twin = nn::clone(net);
   CHECK(!twin.parameters()[0].is_same(net.parameters()[0]));
   CHECK(bits_equal(twin.parameters()[0], net.parameters()[0]));

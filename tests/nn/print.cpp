@@ -50,8 +50,8 @@ TEST_CASE("print: a layer prints on one line") {
 }
 
 TEST_CASE("print: children stand below their parent, each with its name") {
-  const nn::Sequential net(nn::Linear(2, 3), nn::ReLU(),
-                           nn::Sequential(nn::Linear(3, 1, {.bias = false})));
+  const nn::Sequential net{nn::Linear(2, 3), nn::ReLU(),
+                           nn::Sequential{nn::Linear(3, 1, {.bias = false})}};
   CHECK(printed(net) ==
         "Sequential(\n"
         "  (0): Linear(in_features=2, out_features=3, bias=True)\n"

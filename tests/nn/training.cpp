@@ -36,8 +36,8 @@ struct Run {
 /// Seed, then model, then data: the order in which PyTorch's script draws.
 Run start() {
   manual_seed(0);
-  Run run{nn::Sequential(nn::Linear(128, 256), nn::ReLU(), nn::Linear(256, 256), nn::ReLU(),
-                         nn::Linear(256, 10)),
+  Run run{nn::Sequential{nn::Linear(128, 256), nn::ReLU(), nn::Linear(256, 256), nn::ReLU(),
+                         nn::Linear(256, 10)},
           {},
           {},
           {}};
