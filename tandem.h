@@ -17,6 +17,10 @@
 #include <tandem/core/tensor.h>
 #include <tandem/core/thread_state.h>
 #include <tandem/core/trace.h>
+#include <tandem/data/csv.h>
+#include <tandem/data/dataset.h>
+#include <tandem/data/digits.h>
+#include <tandem/data/loader.h>
 #include <tandem/nn/activations.h>
 #include <tandem/nn/init.h>
 #include <tandem/nn/linear.h>

@@ -1,0 +1,82 @@
+#!/usr/bin/env bash
+# Runs the samples and looks at what they print: samples/check.sh FOLDER_OF_THE_PROGRAMS
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+cd "$1"
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+fail() {
+  echo "FAILED: $*" >&2
+  exit 1
+}
+
+echo "single_device and data_parallel: at most three lines differ, the results do not"
+more=$(diff "$here/single_device.cpp" "$here/data_parallel.cpp" | grep -c '^>' || true)
+less=$(diff "$here/single_device.cpp" "$here/data_parallel.cpp" | grep -c '^<' || true)
+((more > 0 && more <= 3 && less <= 3)) || fail "$less lines became $more"
+./single_device >"$scratch/single"
+./data_parallel >"$scratch/parallel"
+# Two rows of 360 may fall on the other side: sums are added in another order.
+paste "$scratch/single" "$scratch/parallel" |
+  awk '{ d = $5 - $10; if (d < -0.006 || d > 0.006) exit 1 }  $1 != "epoch" { exit 1 }  END { exit NR != 10 || $5 < 0.9 }' ||
+  fail "the accuracies differ: $(paste "$scratch/single" "$scratch/parallel")"
+
+echo "quickstart: PyTorch's numbers on 1, 2, 3 and 4 devices"
+for devices in 1 2 3 4; do
+  ./quickstart --seed 0 --devices $devices | tee "$scratch/quickstart"
+  # From PyTorch 1.13.1; the printed digits round off half a unit more.
+  tr 'a-zA-Z:=,' ' ' <"$scratch/quickstart" | awk '
+    BEGIN { split("2.309227 2.120518 1.949934", loss, " "); split("0.11875 0.440625 0.575", acc, " ") }
+    function off(a, b) { return a - b > 0.00015 || b - a > 0.00015 }
+    $1 != NR || off($2, loss[NR]) || off($3, acc[NR]) { bad = 1 }
+    END { exit bad || NR != 3 }' || fail "quickstart --devices $devices"
+  grep -qvE '^Epoch [0-9]+: Loss=[0-9]\.[0-9]{4}, Acc=[0-9]\.[0-9]{4}$' "$scratch/quickstart" &&
+    fail "a line of another form"
+done
+for optimizer in sgd adamw; do
+  ./quickstart --optimizer $optimizer --momentum 0.9 | grep -q '^Epoch 3' || fail "quickstart --optimizer $optimizer"
+done
+
+echo "train_mlp: trains, reports, and ends with the test accuracy"
+./train_mlp --devices 2 | tee "$scratch/mlp"
+tail -n 1 "$scratch/mlp" | grep -qE '^test accuracy 0\.[0-9]{4}$' || fail "the last line"
+tail -n 1 "$scratch/mlp" | awk '{ exit $3 < 0.96 }' || fail "less than 0.96"
+[[ $(grep -c '^epoch .* samples/s$' "$scratch/mlp") == 20 ]] || fail "not a line for each epoch"
+for word in parameter gradient optimizer activation; do
+  grep '^peak MiB' "$scratch/mlp" | grep -q "$word" || fail "no memory of $word"
+done
+for phase in replicate scatter forward gather backward reduce; do
+  grep -qE "^$phase +[0-9]" "$scratch/mlp" || fail "no phase $phase"
+done
+grep -q $'\r' "$scratch/mlp" && fail "a progress bar in a pipe"
+gzip -c "$here/data/digits.csv" >"$scratch/digits.csv.gz"
+./train_mlp --devices cpu:0,cpu:3,cpu:1 --epochs 1 --accumulate 4 --batch 61 | grep '^epoch' | cut -d' ' -f1-6 >"$scratch/accumulated"
+./train_mlp --devices 1 --epochs 1 --batch 61 --data "$scratch/digits.csv.gz" | grep '^epoch' | cut -d' ' -f1-6 >"$scratch/plain"
+paste "$scratch/accumulated" "$scratch/plain" | awk '{ d = $5 - $10; exit d < -0.001 || d > 0.001 }' ||
+  fail "4 micro-batches on 3 devices: $(cat "$scratch/accumulated"), one batch on one: $(cat "$scratch/plain")"
+if command -v script >/dev/null; then  # gives the program a terminal
+  script -qec "./train_mlp --epochs 1" "$scratch/terminal" >/dev/null </dev/null
+  grep -q 'epoch  1 \[=' "$scratch/terminal" || fail "no progress bar on a terminal"
+fi
+
+echo "train_mlp: Ctrl-C ends it with 130 within a second and leaves no file"
+mkdir "$scratch/empty"
+program=$PWD/train_mlp
+status=0
+(cd "$scratch/empty" && exec timeout --preserve-status -s INT -k 1 0.5 "$program" --epochs 1000000 >/dev/null) || status=$?
+[[ $status == 130 ]] || fail "status $status instead of 130"
+[[ -z $(ls -A "$scratch/empty") ]] || fail "files: $(ls "$scratch/empty")"
+
+echo "bad input is refused with a message and a status"
+status=0
+./train_mlp --data /nowhere.csv 2>"$scratch/error" || status=$?
+[[ $status == 1 ]] && grep -q "cannot open '/nowhere.csv'" "$scratch/error" || fail "a missing file"
+head -c 300 "$here/data/digits.csv" >"$scratch/short.csv"
+status=0
+./train_mlp --data "$scratch/short.csv" 2>"$scratch/error" || status=$?
+[[ $status == 1 ]] && grep -q "short.csv, line 3" "$scratch/error" || fail "a corrupt file: $(cat "$scratch/error")"
+for arguments in "--devices 0" "--devices cpu:0,cpu:0" "--batch 0" "--optimizer none"; do
+  if ./train_mlp $arguments >/dev/null 2>&1; then fail "train_mlp $arguments was accepted"; fi
+done
+echo "all samples are as they should be"
