@@ -187,7 +187,7 @@ class DataParallel {
     Arguments in;
     std::apply(
         [&](const auto&... x) {
-          std::size_t i = 0;
+          [[maybe_unused]] std::size_t i = 0;
           (collect_one(x, detail::Argument<A>::replicate, in, i), ...);
         },
         whole);
@@ -197,7 +197,7 @@ class DataParallel {
         in, split,
         [&](int rank, std::span<const Tensor> chunk) {
           auto mine = whole;  // copies of everything, with this rank's tensors put in
-          std::size_t next = 0;
+          [[maybe_unused]] std::size_t next = 0;
           std::apply([&](auto&... x) { (assign(x, chunk, next), ...); }, mine);
           auto& out = by_rank[std::size_t(rank)];
           std::apply([&](auto&... x) { out.emplace(replica(rank).forward(x...)); }, mine);

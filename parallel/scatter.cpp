@@ -15,9 +15,10 @@ namespace {
 std::vector<std::int64_t> weighted_sizes(std::int64_t rows, const std::vector<double>& weights) {
   const double total = std::accumulate(weights.begin(), weights.end(), 0.0);
   for (double w : weights) {
-    check(w >= 0 && std::isfinite(w) && total > 0, "[scatter] a chunk weight is ", w,
-          ". Weights are finite, none is negative and one at least is positive");
+    check(w >= 0 && std::isfinite(w), "[scatter] a chunk weight is ", w,
+          ". Weights are finite and not negative");
   }
+  check(total > 0, "[scatter] all chunk weights are 0. One at least is positive");
   std::vector<std::int64_t> sizes;
   double sum = 0;
   std::int64_t end = 0;
