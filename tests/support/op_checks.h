@@ -1,0 +1,35 @@
+// The checks of the op table, one doctest case for each row and check:
+//   "op tanh: gradient equals finite differences"
+// Before each run the pool is littered with NaN patterns (litter_pool), so a kernel that forgets an
+// element is seen.
+#pragma once
+
+#include <vector>
+
+#include "tests/support/op_table.h"
+
+namespace tandem::test {
+
+/// Registers the cases with doctest; ctest then finds them one by one. Call it while statics are
+/// initialised. `rows` must live as long as the program.
+int register_op_cases(const std::vector<OpRow>& rows);
+
+/// The devices of the "every device" check: two logical CPU devices, then all GPUs.
+std::vector<Device> devices_to_compare();
+
+/// How an input may lie in memory.
+enum class Layout {
+  row_major,
+  transposed,  // column-major
+  rotated,     // dim 1 innermost: channels-last for four dimensions
+  gaps,        // every second element of a larger array of NaN, in every dimension
+  expanded,    // stride 0 along the first dimension that can be stretched
+  offset       // starts inside of its slot, after NaN
+};
+const char* name(Layout layout);
+
+/// An array of that layout with the values of `x`; for Layout::expanded, `x` is changed to what the
+/// array then holds.
+Array in_layout(Layout layout, Dense& x, DType dtype, Device device);
+
+}  // namespace tandem::test
