@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cfenv>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <ostream>
@@ -327,6 +328,25 @@ std::string in_child(const std::function<std::string()>& f) {
   if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
     return str("died: status ", status, " ", said);
   return said;
+}
+
+bool passes_alone(const std::string& test_case, const std::string& environment) {
+  char program[4096];
+  const ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
+  check<Error>(length > 0, "passes_alone: which program is this?");
+  program[length] = '\0';
+  const std::string filter = "--test-case=" + test_case;
+  const pid_t child = fork();
+  check<Error>(child >= 0, "passes_alone: no fork");
+  if (child == 0) {
+    std::string setting = environment;
+    putenv(setting.data());
+    execl(program, program, "--no-skip", "--no-intro", filter.c_str(), nullptr);
+    _exit(127);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
 }  // namespace tandem::test

@@ -126,9 +126,11 @@ std::int64_t bytes_in_use(Device device);
 
 // ---- processes
 
-/// Runs `f` in a forked child; gives what it wrote through its argument, or a line that starts with
-/// "died:" if it did not end well. The child must not have used the library before: call it from a
-/// test that does nothing else.
+/// Runs `f` in a forked child and gives what it returned, or a line that starts with "died:".
 std::string in_child(const std::function<std::string()>& f);
+
+/// Runs one test case, marked doctest::skip(), in a process of its own with `environment`
+/// ("NAME=value") set; for what only the first use of the library decides. True if it passed.
+bool passes_alone(const std::string& test_case, const std::string& environment = "NOTHING=");
 
 }  // namespace tandem::test
