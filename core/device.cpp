@@ -196,7 +196,13 @@ std::vector<Device> parse_devices(std::string_view text, DeviceKind kind) {
     }
   }
   std::set<Device> seen;
-  for (Device d : devices) check(seen.insert(d).second, "[device] ", d, " is named twice");
+  for (Device d : devices) {
+    check(seen.insert(d).second, "[device] ", d, " is named twice");
+    const bool exists = d.kind == DeviceKind::cpu || d.index < device_count(d.kind);
+    check(exists, "[device] ", d, " does not exist: ",
+          device_count(d.kind) > 0 ? tandem::str("there are ", device_count(d.kind))
+                                   : cuda_unavailable_reason());
+  }
   return devices;
 }
 

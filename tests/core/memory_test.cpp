@@ -8,6 +8,7 @@
 #include "tests/support/check.h"
 
 #include <tandem/core/array.h>
+#include <tandem/core/array_ops.h>
 #include <tandem/core/memory.h>
 #include <tandem/core/thread_state.h>
 

@@ -341,12 +341,17 @@ bool passes_alone(const std::string& test_case, const std::string& environment) 
   if (child == 0) {
     std::string setting = environment;
     putenv(setting.data());
-    execl(program, program, "--no-skip", "--no-intro", filter.c_str(), nullptr);
+    execl(program, program, "--no-skip", "--minimal", filter.c_str(), nullptr);
     _exit(127);
   }
   int status = 0;
   waitpid(child, &status, 0);
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+std::vector<std::function<void()>>& before_tests() {
+  static std::vector<std::function<void()>> all;
+  return all;
 }
 
 }  // namespace tandem::test

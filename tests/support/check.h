@@ -133,4 +133,7 @@ std::string in_child(const std::function<std::string()>& f);
 /// ("NAME=value") set; for what only the first use of the library decides. True if it passed.
 bool passes_alone(const std::string& test_case, const std::string& environment = "NOTHING=");
 
+/// What main() does first, when all static objects are there; see op_checks.h.
+std::vector<std::function<void()>>& before_tests();
+
 }  // namespace tandem::test

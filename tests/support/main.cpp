@@ -1,3 +1,10 @@
-// doctest's main, once for all test programs.
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+// main() of all test programs: doctest's, after cases that are made at run time are registered.
+#define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
+
+#include "tests/support/check.h"
+
+int main(int argc, char** argv) {
+  for (const auto& prepare : tandem::test::before_tests()) prepare();
+  return doctest::Context(argc, argv).run();
+}

@@ -10,9 +10,13 @@
 
 namespace tandem::test {
 
-/// Registers the cases with doctest; ctest then finds them one by one. Call it while statics are
-/// initialised. `rows` must live as long as the program.
-int register_op_cases(const std::vector<OpRow>& rows);
+/// As a static object, has main() register the cases of a table with doctest, so that ctest finds
+/// them one by one. The table must live as long as the program.
+struct RegisterOpCases {
+  explicit RegisterOpCases(const std::vector<OpRow>& (*table)());
+};
+/// How many there are.
+int op_case_count();
 
 /// The devices of the "every device" check: two logical CPU devices, then all GPUs.
 std::vector<Device> devices_to_compare();

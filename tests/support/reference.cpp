@@ -90,7 +90,7 @@ Dense fold(const Dense& x, const std::vector<int>& dims, bool keepdim,
 
 Dense softmax_along(const Dense& x, int dim, bool log) {
   const Dense top = fold(x, {dim}, true, [](const std::vector<double>& v) {
-    return *std::max_element(v.begin(), v.end());
+    return v.empty() ? 0.0 : *std::max_element(v.begin(), v.end());
   });
   const Dense shifted = pointwise(x, top, [](double a, double b) { return a - b; });
   const Dense total = fold(shifted, {dim}, true, [](const std::vector<double>& v) {
