@@ -119,9 +119,18 @@ DType computes_in(DType dtype) {
 }
 
 template <class F>
+Tensor logic(const char* name, const Tensor& a, const Tensor& b) {
+  return Tensor(zip(zip_op<F>, name, operand(name, a, "a"), operand(name, b, "b")));
+}
+
+template <class F>
 Tensor binary(const char* name, const Tensor& a, const Tensor& b) {
   const Array &x = operand(name, a, "a"), &y = operand(name, b, "b");
   const DType dtype = computes_in<F>(result_type(name, x, y));
+  if (dtype == DType::boolean) {  // as in PyTorch, + is or and * is and
+    if constexpr (std::is_same_v<F, Add>) return logic<Or>(name, a, b);
+    if constexpr (std::is_same_v<F, Mul>) return logic<And>(name, a, b);
+  }
   if (x.dtype() == dtype && y.dtype() == dtype) return zip_and_record<F>(name, a, b);
   check_same_device(name, {&x, &y});
   return zip_and_record<F>(name, a.to(dtype), b.to(dtype));
@@ -140,11 +149,6 @@ Tensor compare(const char* name, const Tensor& a, Scalar b) {
   const Array& x = operand(name, a, "a");
   const DType dtype = computes_in<F>(result_type(name, x, b));
   return Tensor(zip(zip_op<F>, name, x.to(dtype), constant(b, dtype, x.device())));
-}
-
-template <class F>
-Tensor logic(const char* name, const Tensor& a, const Tensor& b) {
-  return Tensor(zip(zip_op<F>, name, operand(name, a, "a"), operand(name, b, "b")));
 }
 
 // ---- a tensor and a number
@@ -166,20 +170,11 @@ Tensor with_number(const char* name, const Tensor& x, Scalar s, double parameter
   }
 }
 
-bool both_bool(const Tensor& a, const Tensor& b) {
-  return a.defined() && b.defined() && a.dtype() == DType::boolean && b.dtype() == DType::boolean;
-}
-
 }  // namespace
 
-Tensor add(const Tensor& a, const Tensor& b) {
-  return both_bool(a, b) ? logic<Or>("add", a, b) : binary<Add>("add", a, b);
-}
-Tensor mul(const Tensor& a, const Tensor& b) {
-  return both_bool(a, b) ? logic<And>("mul", a, b) : binary<Mul>("mul", a, b);
-}
-
 // clang-format off
+Tensor add(const Tensor& a, const Tensor& b) { return binary<Add>("add", a, b); }
+Tensor mul(const Tensor& a, const Tensor& b) { return binary<Mul>("mul", a, b); }
 Tensor sub(const Tensor& a, const Tensor& b) { return binary<Sub>("sub", a, b); }
 Tensor div(const Tensor& a, const Tensor& b) { return binary<Div>("div", a, b); }
 Tensor pow(const Tensor& a, const Tensor& b) { return binary<Pow>("pow", a, b); }
