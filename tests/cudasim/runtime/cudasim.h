@@ -59,6 +59,9 @@ std::vector<std::string> violations();
 // of creation ("cudaMalloc #2: 1024 bytes on device 1").
 std::vector<std::string> leaks();
 
+// Reports of ThreadSanitizer since reset(); 0 where the program is built without it.
+int data_races();
+
 // The n-th call from now (n = 1: the next) of the named function, or of any function, does nothing
 // and returns `error`.
 void fail_call(std::string_view function, int n, cudaError_t error);

@@ -1,6 +1,8 @@
 // See edges.h. The functions named here are those of libtsan; without it they are null.
 #include "runtime/edges.h"
 
+#include "runtime/cudasim.h"
+
 #include <sys/mman.h>
 
 #include <atomic>
@@ -18,6 +20,13 @@ extern "C" {
 [[gnu::weak]] void AnnotateIgnoreReadsEnd(const char* file, int line);
 [[gnu::weak]] void AnnotateIgnoreWritesBegin(const char* file, int line);
 [[gnu::weak]] void AnnotateIgnoreWritesEnd(const char* file, int line);
+}
+
+// Called by libtsan for every report. It lives here because a race seen in instrumented code would
+// call it again, and wait for itself.
+static std::atomic<int> reports{0};
+extern "C" void __tsan_on_report(void*) {
+  ++reports;
 }
 
 namespace cudasim {
@@ -98,6 +107,13 @@ void Token::acquire() const {
   if (!address_) return;
   Loud loud;
   __tsan_acquire(address_);
+}
+
+int data_races() {
+  return reports;
+}
+void forget_data_races() {
+  reports = 0;
 }
 
 void note_read(const void* address, std::size_t size) {

@@ -46,5 +46,6 @@ class Token {
 void note_read(const void* address, std::size_t size);
 void note_write(void* address, std::size_t size);
 bool under_thread_sanitizer();
+void forget_data_races();
 
 }  // namespace cudasim

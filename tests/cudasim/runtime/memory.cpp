@@ -16,7 +16,12 @@ namespace {
 
 constexpr std::size_t kAlign = 256, kRedZone = 256, kPage = 4096;
 constexpr int kFresh = 0xFF, kFreed = 0xFE;
-constexpr std::size_t kLeastArena = std::size_t{1} << 30;
+// Addresses are not reused, so there have to be more of them than bytes. ThreadSanitizer pays for
+// every page of address space.
+std::size_t arena_size(std::size_t memory) {
+  const std::size_t least = under_thread_sanitizer() ? std::size_t{64} << 20 : std::size_t{1} << 30;
+  return std::max(least, 4 * memory);
+}
 
 std::size_t round_up(std::size_t n, std::size_t to) {
   return (n + to - 1) / to * to;
@@ -109,7 +114,7 @@ cudaError_t release_pinned(State& s, void* p) {
 void create_devices(State& s) {
   for (int i = 0; i < s.config.devices; ++i) {
     Device& device = s.devices.emplace_back();
-    device.arena_size = std::max(kLeastArena, round_up(4 * s.config.memory, kPage));
+    device.arena_size = round_up(arena_size(s.config.memory), kPage);
     device.arena = static_cast<char*>(
         reserve(device.arena_size, s.gated() ? PROT_NONE : PROT_READ | PROT_WRITE));
     device.written = static_cast<std::uint8_t*>(reserve(device.arena_size, PROT_READ | PROT_WRITE));

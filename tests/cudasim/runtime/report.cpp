@@ -34,6 +34,7 @@ void start(State& s, const Config& config) {
   s.injections.clear();
   s.calls.clear();
   s.handles.clear();
+  forget_data_races();
   s.allocations_made = s.pinned_made = s.handles_made = s.calls_made = 0;
   s.statistics = {};
   create_devices(s);

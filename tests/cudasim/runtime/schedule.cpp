@@ -48,6 +48,7 @@ void run_work(State& s, Lock& lock, Operation& op) {
   op.run();
   if (!s.gated()) lock.lock();
   open_arenas(s, op.devices, false);
+  if (op.after) op.after();
 }
 
 void run_host_function(const Operation& op) {

@@ -42,6 +42,7 @@ struct Operation {
   std::vector<int> devices{};            // whose memory opens while it runs
   std::function<std::string()> check{};  // under the lock, before run: "" or the objection
   std::function<void()> run{};
+  std::function<void()> after{};  // under the lock again
   std::shared_ptr<Recording> recording{};
   Token issued{};
 };
