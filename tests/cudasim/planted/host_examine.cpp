@@ -8,12 +8,12 @@
 #include <cstdlib>
 
 // Reports must not end the process, and those that look alike must not be suppressed, since the
-// twins look alike.
+// twins look alike. TSAN_OPTIONS=symbolize=1 makes them readable, and slow.
 #if defined(__SANITIZE_THREAD__)
 constexpr bool kTsan = true;
 extern "C" const char* __tsan_default_options() {
   return "suppress_equal_stacks=0:suppress_equal_addresses=0:exitcode=0:history_size=4:"
-         "report_signal_unsafe=0";
+         "report_signal_unsafe=0:symbolize=0";
 }
 #else
 constexpr bool kTsan = false;
