@@ -113,7 +113,7 @@ class Backend : public RawMemory {
   virtual void dropout(const DropoutKey& key, const Array& x, Array& y) = 0;
 
   /// One step of an optimizer over many parameters; see update_rules.h. All arrays of an item are
-  /// dense with equal strides.
+  /// dense with equal strides. The caller raises the versions of what was written.
   virtual void update(UpdateOp op, std::span<UpdateItem> items) = 0;
 
  private:

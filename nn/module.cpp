@@ -3,7 +3,6 @@
 
 #include <functional>
 #include <string_view>
-#include <unordered_set>
 
 #include <tandem/core/array_ops.h>
 #include <tandem/core/autograd.h>
@@ -19,11 +18,10 @@ std::vector<Tensor> without_names(std::vector<std::pair<std::string, Tensor>> na
   return tensors;
 }
 
-/// Replaces values (and gradients) inside the handles, each once.
+/// Replaces values and gradients inside the handles. A tied one meets f again: it has nothing to do.
 void convert(Module& m, const std::function<Array(const Array&)>& f) {
-  std::unordered_set<const TensorImpl*> seen;
   for_each_tensor(m, [&](Tensor& t, TensorKind, Visitor&) {
-    if (!t.defined() || !seen.insert(t.impl().get()).second) return;
+    if (!t.defined()) return;
     Array value, grad;
     {
       const CategoryScope scope(Category::parameter);
