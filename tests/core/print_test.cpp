@@ -47,6 +47,7 @@ TEST_CASE("print: as PyTorch prints") {
       {zeros({0, 3}, {.dtype = float64}), "tensor([], size=(0, 3), dtype=float64)"},
       {tensor({1.5, -2.25, 1000.0}), "tensor([   1.5000,   -2.2500, 1000.0000])"},
       {tensor({1e-5, 1.0}), "tensor([1.0000e-05, 1.0000e+00])"},
+      {tensor({5e-5, 2e-4}), "tensor([5.0000e-05, 2.0000e-04])"},
       {tensor({1.0, 2000.5}), "tensor([1.0000e+00, 2.0005e+03])"},
       {tensor({1e9, 2e9}), "tensor([1.0000e+09, 2.0000e+09])"},
       {tensor({1.0, 5000.0}), "tensor([1.0000e+00, 5.0000e+03])"},
