@@ -6,9 +6,6 @@
 namespace tandem {
 namespace {
 
-using host::Block;
-using host::ConstBlock;
-
 template <class F, class C>
 inline constexpr bool uses_packets = F::packet&& std::is_floating_point_v<C>;
 
@@ -18,11 +15,8 @@ void run_map(Scalars s, const Array& x, Array& y) {
     const Params<C> p{host::convert<C>(s.a), host::convert<C>(s.b)};
     host::for_each_block<C, C, 1>(y, {&x}, [p](std::int64_t n, C* out, const C* in) {
       if constexpr (uses_packets<F, C>) {
-        if constexpr (std::is_same_v<F, Exp>) {
-          host::exp(n, in, out);
-        } else {
-          Block<C>(out, n) = F::forward(ConstBlock<C>(in, n), p);
-        }
+        host::for_each_packet(
+            n, out, [p](auto v) { return F::forward(v, p); }, in);
       } else {
 #pragma GCC ivdep
         for (std::int64_t i = 0; i < n; ++i) out[i] = F::forward(in[i], p);
@@ -40,7 +34,8 @@ void run_map_grad(Scalars s, const Array& saved, const Array& dy, Array& dx) {
       host::for_each_block<C, C, 2>(
           dx, {&x, &dy}, [p](std::int64_t n, C* out, const C* in, const C* g) {
             if constexpr (uses_packets<F, C>) {
-              Block<C>(out, n) = F::grad(ConstBlock<C>(in, n), ConstBlock<C>(g, n), p);
+              host::for_each_packet(
+                  n, out, [p](auto v, auto dv) { return F::grad(v, dv, p); }, in, g);
             } else {
 #pragma GCC ivdep
               for (std::int64_t i = 0; i < n; ++i) out[i] = F::grad(in[i], g[i], p);

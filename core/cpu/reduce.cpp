@@ -1,64 +1,16 @@
-// Reductions. Sums run in lanes and are then added like a counter carries: blocks into blocks of
-// blocks. So the error grows with the logarithm of the length, and the order depends on the shape
-// only.
+// Reductions over any dimensions: one result after the other, or many side by side. How values are
+// added up is in accumulate.h.
+#include <tandem/core/cpu/accumulate.h>
 #include <tandem/core/cpu/backend.h>
 #include <tandem/core/cpu/traverse.h>
 
 namespace tandem {
 namespace {
 
+using host::Counter;
 using host::Loops;
 
-constexpr int kLanes = 16;
-constexpr int kLevels = 6;              // of the counter; 32^6 blocks
-constexpr std::int64_t kCarry = 32;     // values of a level before they carry
 constexpr std::int64_t kColumns = 256;  // columns reduced side by side
-
-// Adds values in the manner described above; V is a number or a row of numbers.
-template <class F, class V, class Combine>
-class Counter {
- public:
-  Counter(V zero, Combine combine) : combine_(combine) {
-    levels_.fill(zero);
-    zero_ = zero;
-  }
-
-  void add(const V& value) {
-    combine_(levels_[0], value);
-    std::int64_t n = ++count_;
-    for (std::size_t level = 0; level + 1 < kLevels && n % kCarry == 0; ++level, n /= kCarry) {
-      combine_(levels_[level + 1], levels_[level]);
-      levels_[level] = zero_;
-    }
-  }
-  V total() const {
-    V sum = zero_;
-    for (const V& level : levels_) combine_(sum, level);
-    return sum;
-  }
-
- private:
-  Combine combine_;
-  std::array<V, kLevels> levels_;
-  V zero_;
-  std::int64_t count_ = 0;
-};
-
-// One contiguous block of at most kBlock values.
-template <class F, class C>
-C reduce_block(const C* p, std::int64_t n) {
-  C lanes[kLanes];
-  for (C& lane : lanes) lane = F::template identity<C>();
-  std::int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) {
-    for (int j = 0; j < kLanes; ++j) lanes[j] = F::combine(lanes[j], F::load(p[i + j]));
-  }
-  for (int j = 0; i < n; ++i, ++j) lanes[j] = F::combine(lanes[j], F::load(p[i]));
-  for (int width = kLanes / 2; width > 0; width /= 2) {
-    for (int j = 0; j < width; ++j) lanes[j] = F::combine(lanes[j], lanes[j + width]);
-  }
-  return lanes[0];
-}
 
 // The dimensions of x, sorted into those that stay and those that go; joined where they lie alike.
 struct Split {
@@ -95,7 +47,7 @@ void reduce_rows(const Split& s, DType dtype) {
   C buffer[host::kBlock];
   const auto combine = [](C& sum, const C& value) { sum = F::combine(sum, value); };
   const auto one = [&](std::int64_t x_offset, std::int64_t y_offset) {
-    Counter<F, C, decltype(combine)> counter(F::template identity<C>(), combine);
+    Counter<C, decltype(combine)> counter(F::template identity<C>(), combine);
     gone.for_each_outer([&](const std::array<std::int64_t, 1>& offset) {
       const std::byte* p = s.gone.data() + (x_offset + offset[0]) * size;
       for (std::int64_t i = 0; i < n; i += host::kBlock) {
@@ -105,7 +57,7 @@ void reduce_rows(const Split& s, DType dtype) {
           host::gather(dtype, p + i * stride * size, stride, m, buffer);
           block = buffer;
         }
-        counter.add(reduce_block<F>(block, m));
+        counter.add(host::reduce_block<F>(block, m));
       }
     });
     const C total = counter.total();
@@ -138,7 +90,7 @@ void reduce_columns(const Split& s, DType dtype) {
           sum[k] = F::combine(sum[k], value[k]);
         }
       };
-      auto counter = std::make_unique<Counter<F, Row, decltype(combine)>>(zero, combine);
+      auto counter = std::make_unique<Counter<Row, decltype(combine)>>(zero, combine);
       const std::int64_t x_offset = offset[0] + start * kept.inner_stride(0);
       gone.for_each_outer([&](const std::array<std::int64_t, 1>& at) {
         for (std::int64_t i = 0; i < gone.inner(); ++i) {

@@ -1,15 +1,13 @@
 // Softmax along the last dimension, and the negative log-likelihood of given classes.
 #include <vector>
 
+#include <tandem/core/cpu/accumulate.h>
 #include <tandem/core/cpu/backend.h>
 #include <tandem/core/cpu/packets.h>
 #include <tandem/core/cpu/traverse.h>
 
 namespace tandem {
 namespace {
-
-template <class C>
-using Row = host::Block<C>;
 
 // f(row number's offsets) for every row of arrays of one shape; rows are the last dimension.
 template <std::size_t N, class F>
@@ -44,25 +42,32 @@ void store(const std::vector<C>& row, Array& y, std::int64_t offset) {
                 std::int64_t(row.size()));
 }
 
+template <class C>
+void exp_row(const std::vector<C>& row, std::vector<C>& out) {
+  host::for_each_packet(
+      std::int64_t(row.size()), out.data(), [](auto v) { return exp(v); }, row.data());
+}
+
 }  // namespace
 
 void CpuBackend::softmax(bool log, const Array& x, Array& y) {
   if (y.numel() == 0) return;
   host::with_compute_type<Domain::floats>(x.dtype(), [&]<class C>(host::Type<C>) {
     const std::int64_t n = x.shape().back();
-    std::vector<C> values(static_cast<std::size_t>(n)), powers(values);
-    Row<C> row(values.data(), n);
+    std::vector<C> row(static_cast<std::size_t>(n)), powers(row);
     for_each_row<2>({&y, &x}, [&](const std::array<std::int64_t, 2>& offset) {
-      load(x, offset[1], values);
-      row -= row.template maxCoeff<Eigen::PropagateNaN>();
+      load(x, offset[1], row);
+      const C largest = host::reduce_run<MaxRule>(row.data(), n);
+      for (C& v : row) v -= largest;
+      exp_row(row, powers);
+      const C sum = host::reduce_run<SumRule>(powers.data(), n);
       if (log) {
-        host::exp(n, values.data(), powers.data());
-        row -= std::log(Row<C>(powers.data(), n).sum());
+        const C log_sum = std::log(sum);
+        for (C& v : row) v -= log_sum;
       } else {
-        host::exp(n, values.data(), values.data());
-        row /= row.sum();
+        for (C& v : powers) v /= sum;
       }
-      store(values, y, offset[0]);
+      store(log ? row : powers, y, offset[0]);
     });
   });
 }
@@ -72,18 +77,19 @@ void CpuBackend::softmax_grad(bool log, const Array& y, const Array& dy, Array& 
   if (dx.numel() == 0) return;
   host::with_compute_type<Domain::floats>(y.dtype(), [&]<class C>(host::Type<C>) {
     const std::int64_t n = y.shape().back();
-    std::vector<C> out(static_cast<std::size_t>(n)), grad(static_cast<std::size_t>(n));
-    Row<C> r(out.data(), n), g(grad.data(), n);
+    const auto size = static_cast<std::size_t>(n);
+    std::vector<C> out(size), grad(size), weight(size);
     for_each_row<3>({&dx, &y, &dy}, [&](const std::array<std::int64_t, 3>& offset) {
       load(y, offset[1], out);
       load(dy, offset[2], grad);
       if (log) {
-        const C sum = g.sum();
-        host::exp(n, out.data(), out.data());
-        g -= r * sum;
+        exp_row(out, weight);
+        const C sum = host::reduce_run<SumRule>(grad.data(), n);
+        for (std::size_t i = 0; i < size; ++i) grad[i] -= weight[i] * sum;
       } else {
-        const C dot = (g * r).sum();
-        g = r * (g - dot);
+        for (std::size_t i = 0; i < size; ++i) weight[i] = grad[i] * out[i];
+        const C dot = host::reduce_run<SumRule>(weight.data(), n);
+        for (std::size_t i = 0; i < size; ++i) grad[i] = out[i] * (grad[i] - dot);
       }
       store(grad, dx, offset[0]);
     });

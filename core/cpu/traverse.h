@@ -15,6 +15,7 @@
 #include <type_traits>
 
 #include <tandem/core/array.h>
+#include <tandem/core/functors.h>
 
 namespace tandem::host {
 
