@@ -1,0 +1,118 @@
+// What DataParallel itself costs, apart from computing and from waking threads.
+//
+//   engine_cost [LIMIT]      LIMIT in ms: the status is 1 if two devices cost more
+//
+// The module has 62 parameters of 16 floats, so computing is next to nothing. For 2 and 4 devices:
+//   cost = median step under DataParallel - median step on one device - 2 median wake-and-join
+// where a step is a forward and a backward, and each of them wakes the ranks' threads once. All
+// variants take turns within one run, so a slow moment of the machine hits all of them. With more
+// devices than cores the replicas wait for each other, which shows as cost.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include <tandem/tandem.h>
+
+using namespace tandem;
+
+namespace {
+
+/// x scale + shift
+struct Affine : nn::Layer {
+  Tensor scale = ones({16}, {.requires_grad = true});
+  Tensor shift = zeros({16}, {.requires_grad = true});
+
+  Tensor forward(const Tensor& x) override { return x * scale + shift; }
+  void visit(nn::Visitor& v) override { v("scale", scale), v("shift", shift); }
+};
+
+nn::Sequential many_small_parameters() {
+  nn::Sequential model;
+  for (int i = 0; i < 31; ++i) model.push_back(Affine());
+  return model;
+}
+
+/// Milliseconds of each call of something.
+struct Variant {
+  std::function<void()> call;
+  std::vector<double> ms{};
+
+  double median() {
+    std::nth_element(ms.begin(), ms.begin() + std::ptrdiff_t(ms.size() / 2), ms.end());
+    return ms[ms.size() / 2];
+  }
+};
+
+void take_turns(const std::vector<Variant*>& variants) {
+  constexpr int kRounds = 100, kWarm = 5, kCalls = 20;
+  using Clock = std::chrono::steady_clock;
+  for (int round = 0; round < kRounds; ++round) {
+    for (Variant* v : variants) {
+      for (int i = 0; i < kWarm; ++i) v->call();
+      for (int i = 0; i < kCalls; ++i) {
+        const auto start = Clock::now();
+        v->call();
+        v->ms.push_back(std::chrono::duration<double, std::milli>(Clock::now() - start).count());
+      }
+    }
+  }
+}
+
+template <class Net>
+void step(nn::Sequential& model, Net& net, const Tensor& x) {
+  model.zero_grad();
+  net(x).sum().backward();
+}
+
+std::vector<Device> cpus(int count) {
+  std::vector<Device> devices;
+  for (int i = 0; i < count; ++i) devices.push_back(cpu(i));
+  return devices;
+}
+
+/// DataParallel on some devices, and the bare hand-over of as many threads.
+struct Contender {
+  explicit Contender(int count, const Tensor& x)
+      : devices(count), net(model, {.devices = cpus(count)}), workers(cpus(count)) {
+    for (int rank = 0; rank < count; ++rank) ranks.push_back(rank);
+    steps.call = [this, x] { step(model, net, x); };
+    wakes.call = [this] { workers.run(ranks, nothing); };
+  }
+
+  int devices;
+  nn::Sequential model = many_small_parameters();
+  parallel::DataParallel<nn::Sequential> net;
+  parallel::WorkerGroup workers;
+  std::vector<int> ranks{};
+  const parallel::WorkerGroup::Job nothing = [](int) {};
+  Variant steps{}, wakes{};
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const Tensor x = randn({32, 16});
+  nn::Sequential alone = many_small_parameters();
+  Variant one{[&] { step(alone, alone, x); }};
+  Contender two(2, x), four(4, x);
+  take_turns({&one, &two.steps, &two.wakes, &four.steps, &four.wakes});
+
+  std::printf("62 parameters of 16 floats, %u hardware threads; medians in ms\n",
+              std::thread::hardware_concurrency());
+  std::printf("devices      step   one device   wake-and-join   engine cost\n");
+  const double base = one.median();
+  const auto report = [&](Contender& c) {
+    const double total = c.steps.median(), wake = c.wakes.median();
+    const double cost = total - base - 2 * wake;
+    std::printf("%7d  %8.4f     %8.4f    2 x %8.4f      %8.4f\n", c.devices, total, base, wake,
+                cost);
+    return cost;
+  };
+  const double cost = report(two);
+  report(four);
+  return argc > 1 && cost > std::atof(argv[1]) ? 1 : 0;
+}
