@@ -1,0 +1,13 @@
+# cmake -DPTX_DIR=<folder> -P ptx_gate.cmake: fails if any PTX file there holds a forbidden word.
+file(GLOB files ${PTX_DIR}/*.ptx)
+if(NOT files)
+  message(FATAL_ERROR "no PTX in ${PTX_DIR}")
+endif()
+foreach(file ${files})
+  foreach(word "\\.f64" "\\.local" "[ \t]call[. \t]")
+    file(STRINGS ${file} found REGEX "${word}" LIMIT_COUNT 1)
+    if(found)
+      message(SEND_ERROR "${file}: ${found}")
+    endif()
+  endforeach()
+endforeach()

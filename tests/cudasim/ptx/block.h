@@ -1,0 +1,177 @@
+// One block of a launch while it runs: its threads, its shared memory, and the checks of every
+// access.
+//
+// A thread runs until it has to wait: at a barrier for the block, at a shuffle or vote for its
+// warp. That order is one of the orders that CUDA allows; the race check reports what depends on
+// it. The access checks are here, inline, because every load and store passes through them. Next:
+// block.cpp (taking turns), memory_ops.cpp (the instructions that call access()).
+#pragma once
+
+#include "ptx/access_log.h"
+#include "ptx/findings.h"
+#include "ptx/program.h"
+
+#include <cstring>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace cudasim::ptx {
+
+constexpr std::uint32_t kWarpSize = 32;
+
+// Generic pointers into shared memory start here, far from any real allocation.
+constexpr std::uint64_t kSharedWindow = std::uint64_t{1} << 60;
+constexpr std::uint64_t kSharedWindowSize = std::uint64_t{1} << 24;
+
+enum class Space { Global, Shared, Generic };
+
+// The lanes of one warp that execute a warp-wide instruction together.
+struct Lanes {
+  Block& block;
+  Thread* threads;       // lane 0 of the warp
+  std::uint32_t active;  // one bit per lane that takes part
+};
+
+class Block {
+ public:
+  Block(const Program& program, const Launch& launch, Memory& memory);
+
+  // Runs the block from its first instruction to the end of its last thread. Throws Stop.
+  void run(Dim3 index);
+
+  // Checks one access of kBytes at an address; returns where the bytes are. Throws Stop.
+  template <std::size_t kBytes, Access access, Space space>
+  std::byte* at(Thread& thread, const Instruction& i, std::uint64_t address);
+
+  const std::byte* parameter(Thread& thread, const Instruction& i, std::uint64_t offset,
+                             std::size_t bytes);
+
+  // Notes a finding; the place in the grid and the instruction are added. Throws Stop if it is
+  // fatal.
+  void object(Check check, const Thread& thread, const Instruction& i, const std::string& what);
+
+  const Program& program() const { return program_; }
+  std::uint64_t executed() const { return executed_; }
+  std::vector<Finding> take_findings() { return findings_.take(); }
+
+ private:
+  // What an instruction touched last time: most of them stay in one allocation.
+  struct Recent {
+    const Region* region = nullptr;
+    AccessLog* log = nullptr;
+  };
+
+  void start_threads();
+  void run_thread(Thread& thread);
+  bool run_warp(Thread* threads, std::uint32_t count);
+  bool combine_lanes(Thread* threads, std::uint32_t count);
+  bool release_barrier();
+  [[noreturn]] void explain_deadlock();
+  std::uint64_t special(Special which, std::uint32_t thread) const;
+  std::string place(const Thread& thread) const;
+
+  template <std::size_t kBytes, Access access>
+  std::byte* global(Thread& thread, const Instruction& i, std::uint64_t address);
+  template <std::size_t kBytes, Access access>
+  std::byte* shared(Thread& thread, const Instruction& i, std::uint64_t address);
+  template <std::size_t kBytes, Access access>
+  void check_race(Thread& thread, const Instruction& i, ByteLog* log, const char* memory);
+  template <std::size_t kBytes, Access access>
+  void check_written(Thread& thread, const Instruction& i, std::uint8_t* written,
+                     const char* memory);
+  Recent& look_up(Thread& thread, const Instruction& i, std::uint64_t address, std::size_t bytes,
+                  Access access);
+  void misaligned(Thread& thread, const Instruction& i, std::uint64_t address, std::size_t bytes);
+
+  const Program& program_;
+  const Launch& launch_;
+  Memory& memory_;
+  Findings findings_;
+
+  Dim3 index_;
+  std::vector<Thread> threads_;
+  std::vector<std::uint64_t> registers_;
+  std::uint64_t epoch_ = 0, first_epoch_ = 0;
+  std::uint64_t executed_ = 0;
+
+  std::vector<std::byte> shared_;
+  std::vector<std::uint8_t> shared_written_;
+  std::vector<ByteLog> shared_log_;
+
+  std::vector<Recent> recent_;  // one per instruction
+  std::unordered_map<const Region*, AccessLog> logs_;
+};
+
+template <std::size_t kBytes, Access access, Space space>
+std::byte* Block::at(Thread& thread, const Instruction& i, std::uint64_t address) {
+  if (address % kBytes != 0) misaligned(thread, i, address, kBytes);
+  if constexpr (space == Space::Shared) return shared<kBytes, access>(thread, i, address);
+  if constexpr (space == Space::Generic) {
+    const std::uint64_t in_shared = address - kSharedWindow;
+    if (in_shared < kSharedWindowSize) return shared<kBytes, access>(thread, i, in_shared);
+  }
+  return global<kBytes, access>(thread, i, address);
+}
+
+template <std::size_t kBytes, Access access>
+std::byte* Block::global(Thread& thread, const Instruction& i, std::uint64_t address) {
+  Recent* recent = &recent_[i.index];
+  const Region* region = recent->region;
+  if (!region || address < region->address || address + kBytes > region->address + region->size) {
+    recent = &look_up(thread, i, address, kBytes, access);
+    region = recent->region;
+  }
+  const std::uint64_t offset = address - region->address;
+  if (region->initialised) {
+    check_written<kBytes, access>(thread, i, region->initialised + offset, "global");
+  }
+  check_race<kBytes, access>(thread, i, recent->log->at(address - (region->address & ~15ull)),
+                             "global");
+  if constexpr (access == Access::Read) memory_.note_read(address, kBytes);
+  if constexpr (access == Access::Write) memory_.note_write(address, kBytes);
+  if constexpr (access == Access::Atomic) memory_.note_atomic(address, kBytes);
+  return reinterpret_cast<std::byte*>(address);
+}
+
+template <std::size_t kBytes, Access access>
+std::byte* Block::shared(Thread& thread, const Instruction& i, std::uint64_t address) {
+  if (address + kBytes > shared_.size() || address + kBytes < address) {
+    object(Check::OutOfBounds, thread, i,
+           "shared memory out of bounds: byte " + std::to_string(address) + " of " +
+               std::to_string(shared_.size()));
+  }
+  check_written<kBytes, access>(thread, i, &shared_written_[address], "shared");
+  check_race<kBytes, access>(thread, i, &shared_log_[address], "shared");
+  return &shared_[address];
+}
+
+template <std::size_t kBytes, Access access>
+void Block::check_written(Thread& thread, const Instruction& i, std::uint8_t* written,
+                          const char* memory) {
+  if constexpr (access == Access::Write) {
+    std::memset(written, 1, kBytes);
+  } else {
+    bool all = true;
+    for (std::size_t byte = 0; byte < kBytes; ++byte) all &= written[byte] != 0;
+    if (!all) {
+      object(Check::Uninitialised, thread, i, std::string("uninitialised ") + memory + " read");
+      std::memset(written, access == Access::Atomic, kBytes);
+    }
+  }
+}
+
+template <std::size_t kBytes, Access access>
+void Block::check_race(Thread& thread, const Instruction& i, ByteLog* log, const char* memory) {
+  std::uint64_t rival = 0;
+  for (std::size_t byte = 0; byte < kBytes; ++byte) {
+    rival |= log[byte].record<access>(thread.tag, first_epoch_);
+  }
+  if (rival == 0) return;
+  object(Check::Race, thread, i,
+         std::string(memory) + " memory race with " +
+             (tag::epoch(rival) < first_epoch_ || rival & tag::kManyBlocks ? "another block"
+                                                                           : "another thread"));
+}
+
+}  // namespace cudasim::ptx
