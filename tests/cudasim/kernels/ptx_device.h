@@ -31,12 +31,13 @@ class PtxDevice : public HostMemory {
     std::size_t k = 0;
     (put(bytes, kernel->parameters()[k++], arguments), ...);
     std::uint64_t executed = 0;
-    auto findings = run(*kernel, {grid, block, shared, bytes}, *this, &executed);
+    auto findings = run(*kernel, {grid, block, shared, bytes, limit_}, *this, &executed);
     instructions_ += executed;
     return findings;
   }
 
   std::uint64_t instructions() const { return instructions_; }
+  void limit_instructions(std::uint64_t limit) { limit_ = limit; }
 
  private:
   template <class T>
@@ -47,6 +48,7 @@ class PtxDevice : public HostMemory {
 
   const Module& module_;
   std::uint64_t instructions_ = 0;
+  std::uint64_t limit_ = Launch{}.instruction_limit;
 };
 
 std::string to_string(const std::vector<Finding>& findings);  // "" if there are none
