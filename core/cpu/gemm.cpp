@@ -1,7 +1,11 @@
 // Matrix products through Eigen. Transposed operands are read as they lie.
 #define EIGEN_DONT_PARALLELIZE
+// Eigen's shortcut for small products adds in an order that depends on where the result lies.
+#define EIGEN_GEMM_TO_COEFFBASED_THRESHOLD 0
 #include <Eigen/Core>
+#include <vector>
 
+#include <tandem/core/cpu/accumulate.h>
 #include <tandem/core/cpu/backend.h>
 #include <tandem/core/cpu/traverse.h>
 
@@ -42,6 +46,16 @@ struct Operand {
   }
 };
 
+// A product of one element: Eigen's order would depend on where the operands lie.
+template <class T>
+T dot(const T* a, std::int64_t a_stride, const T* b, std::int64_t b_stride, std::int64_t n) {
+  std::vector<T> products(static_cast<std::size_t>(n));
+  for (std::int64_t i = 0; i < n; ++i) {
+    products[std::size_t(i)] = a[i * a_stride] * b[i * b_stride];
+  }
+  return host::reduce_run<SumRule>(products.data(), n);
+}
+
 template <class T>
 void multiply(const Array& a, const Array& b, Array& c, bool accumulate) {
   const Operand<T> left(a), right(b);
@@ -50,7 +64,11 @@ void multiply(const Array& a, const Array& b, Array& c, bool accumulate) {
     Eigen::Map<RowMajor<T>> out(c.fresh_data<T>() + i * m * n, m, n);
     if (!accumulate) out.setZero();
     const Rows<T> p = left.matrix(i), q = right.matrix(i);
-    if (left.transposed && right.transposed) {
+    if (m == 1 && n == 1) {
+      const std::int64_t a_step = left.transposed ? left.outer : 1;
+      const std::int64_t b_step = right.transposed ? 1 : right.outer;
+      out(0, 0) += dot(p.data(), a_step, q.data(), b_step, a.size(2));
+    } else if (left.transposed && right.transposed) {
       out.noalias() += p.transpose() * q.transpose();
     } else if (left.transposed) {
       out.noalias() += p.transpose() * q;
