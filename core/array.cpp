@@ -233,11 +233,16 @@ Array Array::reshape(const Shape& shape) const {
 
 Array Array::as_strided(const Shape& shape, const Shape& strides, std::int64_t offset) const {
   std::int64_t last = offset;
-  for (int i = 0; i < shape.dim(); ++i) last += (shape[i] - 1) * strides[i];
+  bool forward = true;
+  for (int i = 0; i < shape.dim(); ++i) {
+    last += (shape[i] - 1) * strides[i];
+    forward = forward && strides[i] >= 0;
+  }
   const std::int64_t held = storage_->bytes() / std::int64_t(size_of(dtype_));
-  check(shape.dim() == strides.dim() && offset >= 0 && (shape.numel() == 0 || last < held),
-        "[as_strided] sizes ", shape, ", strides ", strides, ", offset ", offset,
-        " reach beyond a block of ", held, " elements");
+  check(
+      shape.dim() == strides.dim() && offset >= 0 && forward && (shape.numel() == 0 || last < held),
+      "[as_strided] sizes ", shape, ", strides ", strides, ", offset ", offset,
+      " reach beyond a block of ", held, " elements");
   return Array(storage_, offset, shape, strides, dtype_);
 }
 

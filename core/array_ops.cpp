@@ -76,6 +76,33 @@ void check_same_device(const char* op, std::initializer_list<const Array*> array
   }
 }
 
+void check_writable(const char* op, const Array& a) {
+  if (a.numel() == 0) return;
+  for (int i = 0; i < a.dim(); ++i) {
+    check(a.strides()[i] != 0 || a.size(i) <= 1, "[", op,
+          "] in place on an expanded tensor: elements share memory. clone() it first");
+  }
+}
+
+namespace {
+
+// One past the last byte of an array that is not empty.
+const std::byte* end_of(const Array& a) {
+  std::int64_t last = 0;
+  for (int i = 0; i < a.dim(); ++i) last += (a.size(i) - 1) * a.strides()[i];
+  return a.data() + (last + 1) * std::int64_t(size_of(a.dtype()));
+}
+
+// `x`, or a copy of it if writing `target` element by element could change x before it is read.
+Array unharmed(const Array& x, const Array& target) {
+  if (x.numel() == 0 || x.device() != target.device()) return x;
+  const bool apart = end_of(x) <= target.data() || end_of(target) <= x.data();
+  const bool alike = x.data() == target.data() && x.strides() == target.strides();
+  return apart || alike ? x : x.clone();
+}
+
+}  // namespace
+
 // ---- pointwise
 
 Array map(MapOp op, const char* name, const Array& x, Scalars s) {
@@ -112,9 +139,10 @@ Array zip_grad(ZipOp op, const char* name, int operand, const Array& a, const Ar
 
 void zip_(ZipOp op, const char* name, Array& a, const Array& b) {
   check_zip(op, name, a, b);
+  check_writable(name, a);
   check(broadcast(name, a.shape(), b.shape()) == a.shape(), "[", name, "] in place, ", b.shape(),
         " does not fit into ", a.shape());
-  backend(a.device()).zip(op, a, b.expand(a.shape()), a);
+  backend(a.device()).zip(op, a, unharmed(b.expand(a.shape()), a), a);
   a.storage()->raise_version();
 }
 
@@ -257,10 +285,11 @@ Array dropout(const DropoutKey& key, const Array& x) {
 void copy(Array& to, const Array& from) {
   check(to.shape() == from.shape() && to.dtype() == from.dtype(), "[copy] ", from.dtype(), " ",
         from.shape(), " into ", to.dtype(), " ", to.shape());
+  check_writable("copy", to);
   to.storage()->raise_version();
   if (to.numel() == 0) return;
   if (to.device() == from.device()) {
-    backend(to.device()).copy(from, to);
+    backend(to.device()).copy(unharmed(from, to), to);
     return;
   }
   const bool same_layout =
@@ -280,9 +309,18 @@ void fill(Array& to, double value) {
 }
 
 Array concat(std::span<const Array> arrays, int dim) {
+  check(!arrays.empty(), "[cat] nothing to join");
   Shape shape = arrays[0].shape();
   shape[dim] = 0;
-  for (const Array& a : arrays) shape[dim] += a.size(dim);
+  for (const Array& a : arrays) {
+    check_same_device("cat", {&arrays[0], &a});
+    shape[dim] += a.size(dim);
+    Shape expected = arrays[0].shape();
+    expected[dim] = a.dim() > dim ? a.size(dim) : 0;
+    check(a.shape() == expected && a.dtype() == arrays[0].dtype(), "[cat] ", a.dtype(), " ",
+          a.shape(), " does not fit to ", arrays[0].dtype(), " ", arrays[0].shape(),
+          " along dimension ", dim);
+  }
   Array y = Array::empty(shape, arrays[0].dtype(), arrays[0].device());
   std::int64_t start = 0;
   for (const Array& a : arrays) {

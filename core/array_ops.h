@@ -23,7 +23,7 @@ Array zip(ZipOp op, const char* name, const Array& a, const Array& b);
 /// Of the broadcast shape; sum_to() brings it back to the operand's.
 Array zip_grad(ZipOp op, const char* name, int operand, const Array& a, const Array& b,
                const Array& dy);
-/// a = f(a, b) in place: one write of a's slot. b broadcasts to a.
+/// a = f(a, b) in place: one write of a's slot. b broadcasts to a, and may overlap it.
 void zip_(ZipOp op, const char* name, Array& a, const Array& b);
 
 template <class F>
@@ -81,6 +81,10 @@ void copy(Array& to, const Array& from);
 void fill(Array& to, double value);
 /// Joins along `dim`; all other sizes equal. REQUIRES: at least one, on one device, of one dtype.
 Array concat(std::span<const Array> arrays, int dim);
+
+/// Throws UsageError if elements of `a` share memory (strides of zero): what is written in place
+/// must have elements of its own.
+void check_writable(const char* op, const Array& a);
 
 /// Throws UsageError naming the op and both devices unless all defined arrays share a device.
 void check_same_device(const char* op, std::initializer_list<const Array*> arrays);

@@ -128,14 +128,6 @@ Tensor Tensor::t() const {
 
 namespace {
 
-// An element that several positions share would be written several times.
-void check_writable(const char* op, const Array& a) {
-  for (int i = 0; i < a.dim(); ++i) {
-    check(a.strides()[i] != 0 || a.size(i) <= 1, "[", op,
-          "] in place on an expanded tensor: elements share memory. clone() it first");
-  }
-}
-
 void check_source(const char* op, const Tensor& from) {
   check(
       !tracked(from), "[", op,
@@ -191,7 +183,6 @@ Tensor& Tensor::zero_() {
 namespace {
 // a += alpha b
 void add_scaled(const char* op, Array& a, const Tensor& other, double alpha) {
-  check_writable(op, a);
   const Array b = same_type(op, a, other);
   check(is_floating(a.dtype()) || alpha == std::trunc(alpha), "[", op, "] alpha ", alpha,
         " does not fit into ", a.dtype());
@@ -216,7 +207,6 @@ Tensor& Tensor::sub_(const Tensor& other, double alpha) {
 Tensor& Tensor::mul_(const Tensor& other) {
   operand("mul_", *this, "self");
   check_in_place("mul_");
-  check_writable("mul_", impl_->value);
   zip_(zip_op<Mul>, "mul_", impl_->value, same_type("mul_", impl_->value, other));
   return *this;
 }
@@ -224,7 +214,6 @@ Tensor& Tensor::mul_(const Tensor& other) {
 Tensor& Tensor::mul_(Scalar other) {
   operand("mul_", *this, "self");
   check_in_place("mul_");
-  check_writable("mul_", impl_->value);
   zip_(zip_op<Mul>, "mul_", impl_->value, same_type("mul_", impl_->value, other));
   return *this;
 }
@@ -232,7 +221,6 @@ Tensor& Tensor::mul_(Scalar other) {
 Tensor& Tensor::div_(Scalar other) {
   operand("div_", *this, "self");
   check_in_place("div_");
-  check_writable("div_", impl_->value);
   zip_(zip_op<Div>, "div_", impl_->value, same_type("div_", impl_->value, other));
   return *this;
 }
