@@ -49,9 +49,8 @@ struct DropoutKey {
 TANDEM_HD inline void dropout_scales(const DropoutKey& key, std::int64_t row, std::int64_t i,
                                      float scale[4]) {
   const std::uint64_t r = std::uint64_t(row);
-  const Philox4 random =
-      philox(std::uint32_t(i / 4), std::uint32_t(r), std::uint32_t(r >> 32), key.call,
-             std::uint32_t(key.seed), std::uint32_t(key.seed >> 32));
+  const Philox4 random = philox(std::uint32_t(i / 4), std::uint32_t(r), std::uint32_t(r >> 32),
+                                key.call, std::uint32_t(key.seed), std::uint32_t(key.seed >> 32));
   for (int k = 0; k < 4; ++k) {
     scale[k] = uniform24(random.v[k]) < key.p ? 0.0f : 1.0f / (1.0f - key.p);
   }

@@ -18,7 +18,8 @@ std::vector<Tensor> without_names(std::vector<std::pair<std::string, Tensor>> na
   return tensors;
 }
 
-/// Replaces values and gradients inside the handles. A tied one meets f again: it has nothing to do.
+/// Replaces values and gradients inside the handles. A tied one meets f again: it has nothing to
+/// do.
 void convert(Module& m, const std::function<Array(const Array&)>& f) {
   for_each_tensor(m, [&](Tensor& t, TensorKind, Visitor&) {
     if (!t.defined()) return;

@@ -1,7 +1,7 @@
 // Reductions over any dimensions, negative ones from the end; no dims: over all.
 //
-// `keepdim` leaves a size of 1 where a dimension was. Sums of bool and int64 are int64; mean needs a
-// floating type. Sums run in a fixed order that depends on the shape only.
+// `keepdim` leaves a size of 1 where a dimension was. Sums of bool and int64 are int64; mean needs
+// a floating type. Sums run in a fixed order that depends on the shape only.
 #pragma once
 
 #include <vector>

@@ -1,5 +1,5 @@
-// Softmax and its logarithm: exp(x_i) / sum_j exp(x_j) along a dimension, with the largest subtracted
-// first. float16 and bfloat16 are computed in float32.
+// Softmax and its logarithm: exp(x_i) / sum_j exp(x_j) along a dimension, with the largest
+// subtracted first. float16 and bfloat16 are computed in float32.
 #pragma once
 
 #include <tandem/core/tensor.h>

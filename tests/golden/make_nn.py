@@ -67,7 +67,8 @@ def initial(name, fill, shape):
           % (name, ", ".join(map(repr, values[:3])), values[-1], t.double().sum().item()))
 
 
-print("""// Golden numbers of PyTorch %s on one CPU thread. Written by tests/golden/make_nn.py: do not edit.
+print("""// Golden numbers of PyTorch %s on one CPU thread.
+// Written by tests/golden/make_nn.py: do not edit.
 #pragma once
 
 #include <cstdint>

@@ -108,7 +108,8 @@ def clip(norm_type, max_norm, dtype=torch.float32):
     return total.item(), [params[k].grad[i].item() for k, i in ((0, 0), (1, 63), (2, 1002))]
 
 
-print("""// Golden numbers of PyTorch %s on one CPU thread. Written by tests/golden/make_optim.py: do not edit.
+print("""// Golden numbers of PyTorch %s on one CPU thread.
+// Written by tests/golden/make_optim.py: do not edit.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// Golden numbers of PyTorch 1.13.0a0 on one CPU thread. Written by tests/golden/make_optim.py: do not edit.
+// Golden numbers of PyTorch 1.13.0a0 on one CPU thread.
+// Written by tests/golden/make_optim.py: do not edit.
 #pragma once
 
 #include <cstdint>
