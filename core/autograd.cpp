@@ -230,17 +230,20 @@ void refuse_create_graph(const BackwardOptions& options) {
 }
 
 // Adds to .grad. The array is taken as it is if nobody else can see it and it lies like the leaf.
+// It may be a slot of a block of gradients (parallel/reduce.h), but of no other block: a small
+// gradient would keep all of that alive.
 void accumulate_grad(TensorImpl& leaf, Array g) {
   if (leaf.grad.defined()) {
     zip_<Add>(leaf.grad, g);
     return;
   }
   const CategoryScope scope(Category::gradient);
+  const bool is_root = &g.storage()->root() == g.storage().get();
   const bool mine = g.is_unique() && g.is_dense() &&
                     (g.strides() == leaf.value.strides() || g.is_contiguous()) &&
-                    &g.storage()->root() == g.storage().get();
+                    (is_root || g.storage()->category() == Category::gradient);
   if (mine) {
-    g.storage()->relabel(Category::gradient);
+    if (is_root) g.storage()->relabel(Category::gradient);
     leaf.grad = std::move(g);
   } else {
     Array own = Array::empty_like(leaf.value);

@@ -247,8 +247,9 @@ class DataParallel {
 
   void build() {
     detail::Slots slots = detail::Slots::of(*module_);
-    auto set = std::make_shared<Replicas>(devices(), std::move(slots.tensors),
-                                          std::move(slots.names), slots.parameters);
+    auto set =
+        std::make_shared<Replicas>(devices(), std::move(slots.tensors), std::move(slots.names),
+                                   slots.parameters, engine_->replicate_options());
     slot_of_handle_.clear();
     nn::for_each_tensor(*module_, [&](Tensor& t, nn::TensorKind, nn::Visitor&) {
       slot_of_handle_.push_back(t.defined() ? slots.at.at(t.impl().get()) : -1);
@@ -260,7 +261,7 @@ class DataParallel {
                  [&](const Tensor& t) { return local[std::size_t(slots.at.at(t.impl().get()))]; });
     }
     replicas_ = std::move(made);
-    engine_->set_replicas(std::move(set));
+    engine_->replicas = std::move(set);
     rebuild_->store(false);
   }
 

@@ -50,7 +50,8 @@ struct DataParallelOptions {
   std::optional<int> output_dim{};        // outputs are joined along it; default: dim
   ChunkOptions chunks{};                  // how many rows each device gets
   ScalarRule scalars = ScalarRule::mean;  // what becomes of 0-dim outputs
-  std::int64_t bucket_bytes = 1 << 20;    // gradients are summed in buckets of this size
+  std::int64_t bucket_bytes = 1 << 20;    // parameters travel, gradients are summed in buckets
+  std::optional<bool> coalesce{};         // see ReplicateOptions
 };
 
 /// Checks the list: not empty, no duplicate, every device exists. Three distinct errors.
@@ -60,9 +61,6 @@ class Engine : public std::enable_shared_from_this<Engine> {
  public:
   /// REQUIRES: options.devices holds the resolved list.
   explicit Engine(DataParallelOptions options);
-
-  /// The module's structure changed (or is seen for the first time).
-  void set_replicas(std::shared_ptr<Replicas> replicas);
 
   /// Computes the outputs of one replica from its chunk of the arguments.
   using ApplyOne = std::function<Outputs(int rank, std::span<const Tensor> arguments)>;
@@ -77,27 +75,30 @@ class Engine : public std::enable_shared_from_this<Engine> {
 
   const DataParallelOptions options;
   const std::vector<Device>& devices() const { return options.devices.devices(); }
+  ReplicateOptions replicate_options() const { return {options.bucket_bytes, options.coalesce}; }
   Device output_device() const { return options.output_device.value_or(devices()[0]); }
 
   std::mutex mutex;
-  std::shared_ptr<Replicas> replicas;
+  std::shared_ptr<Replicas> replicas;  // replaced when the module's structure changes
   StepReport report;
 
  private:
-  struct Pass;
-  std::vector<Outputs> apply_replicas(Pass& pass, const Arguments& in, const ApplyOne& apply);
+  struct Pass;  // pass.h
+  std::shared_ptr<Pass> begin(const Arguments& in, const Split& split, Collect collect);
   std::vector<Tensor> scatter_to(Pass& pass, std::size_t member, const Arguments& in);
   std::vector<Array> gather_outputs(Pass& pass, std::span<const Outputs> outputs);
+  Array gather_field(Pass& pass, std::span<const Outputs> outputs, std::size_t field,
+                     std::vector<std::vector<Array>>& places);
   std::vector<Tensor> record_node(std::shared_ptr<Pass> pass, const Arguments& in,
-                                  std::vector<Array> values, std::vector<bool> differentiable);
-  void backward(Pass& pass, std::span<const Array> dy, const Wanted& wanted,
-                std::span<Array> grads);
-  void backward_of(Pass& pass, std::size_t member, std::span<const Array> dy, bool retain_graph,
-                   Reduction& reduction);
-  std::vector<Array> seeds_of(Pass& pass, std::size_t member, std::span<const Array> dy,
-                              std::vector<Edge>& roots);
+                                  std::vector<Array> values);
 
-  std::vector<Bucket> buckets_;
+  class OtherGradients;
+  void backward(const Pass& pass, std::span<const Array> dy, const Wanted& wanted,
+                std::span<Array> grads);
+  std::vector<Array> seeds_of(const Pass& pass, std::size_t member, std::span<const Array> dy,
+                              std::vector<Edge>& roots);
+  Array seed_of(const Pass& pass, std::size_t member, std::size_t output, const Array& dy);
+
   WorkerGroup workers_;
 };
 

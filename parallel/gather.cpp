@@ -16,33 +16,37 @@ int differing_dim(const Shape& a, const Shape& b, int dim) {
 
 }  // namespace
 
-Array gather(std::span<const Array> parts, Device device, int dim) {
+Gathering plan_gather(std::span<const Array> parts, Device device, int dim) {
   check(!parts.empty(), "[gather] nothing to gather");
-  const Array& first = parts[0];
-  check(first.dim() > 0, "[gather] 0-dim outputs have no rows to join");
-  dim = wrap_dim("gather", dim, first.dim());
-  Shape shape = first.shape();
-  shape[dim] = 0;
+  const Array& a = parts[0];
+  check(a.dim() > 0, "[gather] 0-dim outputs have no rows to join");
+  dim = wrap_dim("gather", dim, a.dim());
+  Gathering g{{}, dim, {0}};
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const Shape& s = parts[i].shape();
-    check(s.dim() == first.dim(), "[gather] part ", i, " has ", s.dim(), " dimensions, part 0 has ",
-          first.dim());
-    const int d = differing_dim(first.shape(), s, dim);
-    check(d < 0, "[gather] part ", i, " has shape ", s, ", part 0 ", first.shape(), ": dimension ",
-          d, " differs. Only dimension ", dim, " may; pad the others to a common size");
-    check(parts[i].dtype() == first.dtype(), "[gather] part ", i, " is ", parts[i].dtype(),
-          ", part 0 ", first.dtype());
-    shape[dim] += s[dim];
+    check(s.dim() == a.dim(), "[gather] part ", i, " has ", s.dim(), " dimensions, part 0 has ",
+          a.dim());
+    const int d = differing_dim(a.shape(), s, dim);
+    check(d < 0, "[gather] part ", i, " has shape ", s, ", part 0 ", a.shape(), ": dimension ", d,
+          " differs. Only dimension ", dim, " may; pad the others to a common size");
+    check(parts[i].dtype() == a.dtype(), "[gather] part ", i, " is ", parts[i].dtype(), ", part 0 ",
+          a.dtype());
+    g.first.push_back(g.first.back() + s[dim]);
   }
-  if (parts.size() == 1) return first.to(device);
-  Array whole = Array::empty(shape, first.dtype(), device);
-  std::int64_t start = 0;
-  for (const Array& part : parts) {
-    Array slot = whole.narrow(dim, start, part.size(dim));
-    copy(slot, part);
-    start += part.size(dim);
+  Shape shape = a.shape();
+  shape[dim] = g.first.back();
+  if (parts.size() > 1) g.whole = Array::empty(shape, a.dtype(), device);
+  return g;
+}
+
+Array gather(std::span<const Array> parts, Device device, int dim) {
+  const Gathering g = plan_gather(parts, device, dim);
+  if (parts.size() == 1) return parts[0].to(device);
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    Array place = g.place(i);
+    copy(place, parts[i]);
   }
-  return whole;
+  return g.whole;
 }
 
 Array gather_scalars(std::span<const Array> parts, Device device, ScalarRule rule,
@@ -96,8 +100,17 @@ Tensor gather(const std::vector<Tensor>& parts, Device device, int dim) {
       Keeps::nothing)[0];
 }
 
-void check_outputs(std::span<const Outputs> outputs, std::span<const int> ranks, int dim) {
+void check_outputs(std::span<const Outputs> outputs, std::span<const int> ranks,
+                   std::span<const Device> devices, int dim) {
   const Outputs& first = outputs[0];
+  for (std::size_t r = 0; r < outputs.size(); ++r) {
+    for (std::size_t s = 0; s < outputs[r].tensors.size(); ++s) {
+      const Tensor& t = outputs[r].tensors[s];
+      check(!t.defined() || t.device() == devices[std::size_t(ranks[r])], "[gather] output '",
+            outputs[r].names[s], "' of replica ", ranks[r], " is on ",
+            t.defined() ? t.device() : Device{}, ". Return it on the replica's device");
+    }
+  }
   for (std::size_t r = 1; r < outputs.size(); ++r) {
     const Outputs& other = outputs[r];
     check(other.names == first.names, "[gather] replica ", ranks[r], " returned ",

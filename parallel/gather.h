@@ -31,8 +31,21 @@ enum class ScalarRule : std::uint8_t {
   stack  // a vector with one element per replica, as PyTorch returns
 };
 
-/// Joins arrays along `dim` on `device`. All sizes but that one agree, else UsageError naming the
-/// first that differs. One array that is there already is returned as it is.
+/// Where parts go: the result, still empty (and undefined for a single part, which needs no
+/// joining), and each part's place in it.
+struct Gathering {
+  Array whole;
+  int dim;
+  std::vector<std::int64_t> first;  // part i has rows first[i] .. first[i + 1] - 1
+
+  Array place(std::size_t part) const {
+    return whole.narrow(dim, first[part], first[part + 1] - first[part]);
+  }
+};
+/// All sizes but that of `dim` agree, else UsageError naming the first that differs.
+Gathering plan_gather(std::span<const Array> parts, Device device, int dim = 0);
+
+/// Joins arrays along `dim` on `device`. One array that is there already is returned as it is.
 Array gather(std::span<const Array> parts, Device device, int dim = 0);
 
 /// One number per replica to one result, in rank order. `weights`: the replicas' shares of the
@@ -49,8 +62,9 @@ struct Outputs {
   std::vector<std::string> names;
 };
 
-/// Throws UsageError unless all replicas returned the same fields with sizes that fit together;
-/// `ranks` numbers them in messages.
-void check_outputs(std::span<const Outputs> outputs, std::span<const int> ranks, int dim);
+/// Throws UsageError unless all replicas returned the same fields, each on its own device, with
+/// sizes that fit together. `ranks` numbers them in messages; `devices` are those of all ranks.
+void check_outputs(std::span<const Outputs> outputs, std::span<const int> ranks,
+                   std::span<const Device> devices, int dim);
 
 }  // namespace tandem::parallel

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <tandem/core/array_ops.h>
+
 namespace tandem::parallel {
 
 FlatLayout::FlatLayout(std::span<const Array> like) {
@@ -26,7 +28,7 @@ std::vector<Array> FlatLayout::make_blocks(Device device) const {
   for (int b = 0; b < this->blocks(); ++b) {
     const DType dtype = dtype_of_block(b);
     const std::int64_t n = block_bytes_[std::size_t(b)] / std::int64_t(size_of(dtype));
-    blocks.push_back(Array::zeros({n}, dtype, device));
+    blocks.push_back(Array::empty({n}, dtype, device));
   }
   return blocks;
 }
@@ -38,6 +40,35 @@ Array FlatLayout::carve(const std::vector<Array>& blocks, int slot) const {
   return blocks[std::size_t(s.block)]
       .carve(bytes, s.shape, dtype)
       .as_strided(s.shape, s.strides, 0);
+}
+
+Array FlatLayout::view(const std::vector<Array>& blocks, int slot) const {
+  const Slot& s = slots_[std::size_t(slot)];
+  return blocks[std::size_t(s.block)].as_strided(s.shape, s.strides, s.begin);
+}
+
+void FlatLayout::fill_gap(const std::vector<Array>& blocks, int slot) const {
+  const Slot& s = slots_[std::size_t(slot)];
+  const std::int64_t n = s.shape.numel();
+  if (s.begin + n == s.end) return;
+  Array gap = blocks[std::size_t(s.block)].narrow(0, s.begin + n, s.end - s.begin - n);
+  fill(gap, 0);
+}
+
+std::vector<Bucket> make_buckets(const FlatLayout& layout, std::int64_t bytes) {
+  std::vector<Bucket> buckets;
+  for (int last = layout.size(); last > 0;) {
+    const int block = layout.block_of(last - 1);
+    const auto size = std::int64_t(size_of(layout.dtype_of_block(block)));
+    int first = last - 1;
+    while (first > 0 && layout.block_of(first - 1) == block &&
+           (layout.end(last - 1) - layout.begin(first - 1)) * size <= bytes) {
+      --first;
+    }
+    buckets.push_back({first, last});
+    last = first;
+  }
+  return buckets;
 }
 
 }  // namespace tandem::parallel

@@ -26,10 +26,15 @@ class FlatLayout {
   std::int64_t begin(int slot) const { return slots_[std::size_t(slot)].begin; }
   std::int64_t end(int slot) const { return slots_[std::size_t(slot)].end; }
 
-  /// One array per block; zeros, so that gaps have a value.
+  /// One array per block, uninitialised.
   std::vector<Array> make_blocks(Device device) const;
   /// The slot as an array with a version of its own.
   Array carve(const std::vector<Array>& blocks, int slot) const;
+  /// The slot as a view of its block: cheaper, for writing into.
+  Array view(const std::vector<Array>& blocks, int slot) const;
+  /// Gives the gap behind the slot a value. Whoever fills a slot that will be part of a run does
+  /// it.
+  void fill_gap(const std::vector<Array>& blocks, int slot) const;
 
  private:
   struct Slot {
@@ -41,5 +46,12 @@ class FlatLayout {
   std::vector<std::int64_t> block_bytes_;
   std::vector<DType> block_dtype_;
 };
+
+/// Slots [first, last) of one block, reduced together.
+struct Bucket {
+  int first, last;
+};
+/// Of about `bytes` each, last slots first; a larger slot has a bucket of its own.
+std::vector<Bucket> make_buckets(const FlatLayout& layout, std::int64_t bytes);
 
 }  // namespace tandem::parallel

@@ -7,6 +7,11 @@
 #include <tandem/core/autograd.h>
 
 namespace tandem::parallel {
+namespace {
+
+constexpr std::int64_t kCpuPiece = 256 << 10;  // bytes: what arrives is added while in the cache
+
+}  // namespace
 
 Array reduce(std::span<const Array> parts, Device device) {
   check(!parts.empty(), "[reduce] nothing to add up");
@@ -43,22 +48,6 @@ Tensor reduce(const std::vector<Tensor>& parts, Device device) {
       Keeps::nothing)[0];
 }
 
-std::vector<Bucket> make_buckets(const FlatLayout& layout, std::int64_t bytes) {
-  std::vector<Bucket> buckets;
-  for (int last = layout.size(); last > 0;) {
-    const int block = layout.block_of(last - 1);
-    const auto size = std::int64_t(size_of(layout.dtype_of_block(block)));
-    int first = last - 1;
-    while (first > 0 && layout.block_of(first - 1) == block &&
-           (layout.end(last - 1) - layout.begin(first - 1)) * size <= bytes) {
-      --first;
-    }
-    buckets.push_back({first, last});
-    last = first;
-  }
-  return buckets;
-}
-
 Reduction::Reduction(const FlatLayout& layout, const std::vector<Bucket>& buckets,
                      std::span<const Device> devices, std::span<const int> ranks,
                      const std::vector<bool>& wanted)
@@ -76,20 +65,30 @@ Reduction::Reduction(const FlatLayout& layout, const std::vector<Bucket>& bucket
       left[b] += int(wanted[std::size_t(i)]);
     }
   }
-  const CategoryScope scope(Category::gradient);
   for (std::size_t m = 0; m < ranks.size(); ++m) {
-    members_[m].blocks = layout.make_blocks(devices[std::size_t(ranks[m])]);
+    members_[m].device = devices[std::size_t(ranks[m])];
     members_[m].has.assign(std::size_t(layout.size()), 0);
     members_[m].left = left;
   }
-  total_ = ranks[0] == 0 ? members_[0].blocks : layout.make_blocks(home_);
+  if (ranks[0] != 0) {
+    const CategoryScope scope(Category::gradient);
+    total_ = layout.make_blocks(home_);
+  }
+}
+
+void Reduction::open(int member) {
+  Member& me = members_[std::size_t(member)];
+  const CategoryScope scope(Category::gradient);
+  me.blocks = layout_.make_blocks(me.device);
+  if (me.device == home_) total_ = me.blocks;  // rank 0 packs straight into the result
 }
 
 void Reduction::final(int member, int parameter, const Array& gradient) {
   Member& me = members_[std::size_t(member)];
   if (gradient.defined()) {
-    Array slot = layout_.carve(me.blocks, parameter);
+    Array slot = layout_.view(me.blocks, parameter);
     copy(slot, gradient);
+    layout_.fill_gap(me.blocks, parameter);
     me.has[std::size_t(parameter)] = 1;
   }
   const int b = bucket_of_[std::size_t(parameter)];
@@ -107,42 +106,42 @@ void Reduction::arrive(int member, int bucket) {
   Member& me = members_[std::size_t(member)];
   me.left[std::size_t(bucket)] = -1;
   const int before = arrived_[std::size_t(bucket)].fetch_add(1, std::memory_order_acq_rel);
-  if (before + 1 == int(members_.size())) sum(bucket, me);
+  if (before + 1 < int(members_.size())) return;
+  const auto start = std::chrono::steady_clock::now();
+  sum(bucket);
+  me.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
 // In rank order. Neighbours with the same history are added in one go.
-void Reduction::sum(int bucket, Member& by) {
-  const auto start = std::chrono::steady_clock::now();
+void Reduction::sum(int bucket) {
   const auto [first, last] = buckets_[std::size_t(bucket)];
-  for (Member& from : members_) {
-    const bool in_place = total_[0].storage() == from.blocks[0].storage();
+  const auto at = [](int i) { return std::size_t(i); };
+  for (const Member& from : members_) {
     for (int i = first; i < last;) {
-      const auto at = [](int k) { return std::size_t(k); };
       if (!from.has[at(i)]) {
         ++i;
         continue;
       }
       int j = i;
       while (j < last && from.has[at(j)] && any_[at(j)] == any_[at(i)]) ++j;
-      if (!in_place) add_run(from, i, j, any_[at(i)] != 0);
+      if (from.device != home_) add_run(from, i, j, any_[at(i)] != 0);
       for (int k = i; k < j; ++k) any_[at(k)] = 1;
       i = j;
     }
   }
-  by.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
 // total (+)= the rank's slots first .. last-1, in pieces that stay in the cache on their way.
-void Reduction::add_run(Member& from, int first, int last, bool accumulate) {
+void Reduction::add_run(const Member& from, int first, int last, bool accumulate) {
   const int block = layout_.block_of(first);
   const Array& source = from.blocks[std::size_t(block)];
-  Array& target = total_[std::size_t(block)];
-  const auto size = std::int64_t(size_of(source.dtype()));
+  const Array& target = total_[std::size_t(block)];
+  const std::int64_t end = layout_.end(last - 1);
   const std::int64_t piece =
-      home_.kind == DeviceKind::cpu ? (256 << 10) / size : layout_.end(last - 1);
+      home_.kind == DeviceKind::cpu ? kCpuPiece / std::int64_t(size_of(source.dtype())) : end;
   const CategoryScope scope(Category::staging);
-  for (std::int64_t at = layout_.begin(first); at < layout_.end(last - 1); at += piece) {
-    const std::int64_t n = std::min(piece, layout_.end(last - 1) - at);
+  for (std::int64_t at = layout_.begin(first); at < end; at += piece) {
+    const std::int64_t n = std::min(piece, end - at);
     const Array sent = source.narrow(0, at, n);
     Array slot = target.narrow(0, at, n);
     if (accumulate) {
@@ -150,8 +149,18 @@ void Reduction::add_run(Member& from, int first, int last, bool accumulate) {
     } else {
       copy(slot, sent);
     }
-    from.bytes += n * size;
   }
+}
+
+std::int64_t Reduction::bytes(int member) const {
+  const Member& m = members_[std::size_t(member)];
+  std::int64_t bytes = 0;
+  for (int i = 0; i < layout_.size() && m.device != home_; ++i) {
+    if (!m.has[std::size_t(i)]) continue;
+    const DType dtype = layout_.dtype_of_block(layout_.block_of(i));
+    bytes += (layout_.end(i) - layout_.begin(i)) * std::int64_t(size_of(dtype));
+  }
+  return bytes;
 }
 
 Array Reduction::take(int parameter) const {

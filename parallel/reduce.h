@@ -19,7 +19,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <vector>
 
@@ -34,16 +33,10 @@ Array reduce(std::span<const Array> parts, Device device);
 /// The differentiable form: every part gets the gradient of the sum, on its own device.
 Tensor reduce(const std::vector<Tensor>& parts, Device device);
 
-/// Parameters [first, last) of one block, reduced together.
-struct Bucket {
-  int first, last;
-};
-/// Of about `bytes` each, last parameters first; a larger parameter has a bucket of its own.
-std::vector<Bucket> make_buckets(const FlatLayout& layout, std::int64_t bytes);
-
-/// One backward's reduction. Each participating rank calls final() for its parameters as gradients
-/// become final, then close(), all on its own thread. When all ranks have closed, take() is
-/// complete.
+/// One backward's reduction. Each participating rank calls open(), then final() for its parameters
+/// as gradients become final, then close(), all on its own thread. When all ranks have closed,
+/// take() is complete. Nobody waits for a bucket: a rank that fails never arrives at its last ones,
+/// nobody sums them, and nothing of this reduction is used.
 class Reduction {
  public:
   /// `wanted[i]`: will parameter i be reported? (What the forward recorded: requires_grad may have
@@ -52,28 +45,31 @@ class Reduction {
             std::span<const Device> devices, std::span<const int> ranks,
             const std::vector<bool>& wanted);
 
-  /// `member`: position in `ranks`. An undefined gradient is final, too.
+  // `member`: position in `ranks`.
+  /// Takes memory for the rank's gradients, on its device.
+  void open(int member);
+  /// An undefined gradient is final, too.
   void final(int member, int parameter, const Array& gradient);
-  /// Whatever was not reported will not come. Every rank calls it, also on failure.
+  /// Whatever was not reported will not come.
   void close(int member);
 
   /// The sum for one parameter, in the first device's memory; undefined if no rank had one.
   Array take(int parameter) const;
-  /// What this rank did in arrive(): seconds spent summing. And bytes it sent to the first device.
+  /// Seconds this rank spent summing buckets, and bytes it sent to the first device.
   double seconds(int member) const { return members_[std::size_t(member)].seconds; }
-  std::int64_t bytes(int member) const { return members_[std::size_t(member)].bytes; }
+  std::int64_t bytes(int member) const;
 
  private:
   struct Member {
+    Device device;
     std::vector<Array> blocks;      // packed gradients, on the rank's device
     std::vector<std::uint8_t> has;  // [parameter] written by the rank, read once its bucket is due
     std::vector<int> left;          // [bucket] parameters not final yet; -1: arrived
     double seconds = 0;
-    std::int64_t bytes = 0;
   };
   void arrive(int member, int bucket);
-  void sum(int bucket, Member& by);
-  void add_run(Member& from, int first, int last, bool accumulate);
+  void sum(int bucket);
+  void add_run(const Member& from, int first, int last, bool accumulate);
 
   const FlatLayout& layout_;
   const std::vector<Bucket>& buckets_;

@@ -8,6 +8,32 @@
 
 namespace tandem::parallel {
 
+Packed pack(std::span<const Array> arrays) {
+  const CategoryScope scope(Category::staging);
+  Packed packed{FlatLayout(arrays), {}};
+  packed.blocks = packed.layout.make_blocks(arrays[0].device());
+  for (int i = 0; i < packed.layout.size(); ++i) {
+    Array slot = packed.layout.view(packed.blocks, i);
+    copy(slot, arrays[std::size_t(i)]);
+    packed.layout.fill_gap(packed.blocks, i);
+  }
+  return packed;
+}
+
+std::vector<Array> send(const Packed& packed, Device device, std::int64_t bucket_bytes) {
+  std::vector<Array> arrived = packed.layout.make_blocks(device);
+  for (std::size_t b = 0; b < arrived.size(); ++b) {
+    const std::int64_t n = arrived[b].numel();
+    const std::int64_t size = std::int64_t(size_of(arrived[b].dtype()));
+    const std::int64_t piece = std::max<std::int64_t>(1, bucket_bytes / size);
+    for (std::int64_t at = 0; at < n; at += piece) {
+      Array to = arrived[b].narrow(0, at, std::min(piece, n - at));
+      copy(to, packed.blocks[b].narrow(0, at, std::min(piece, n - at)));
+    }
+  }
+  return arrived;
+}
+
 std::vector<std::vector<Array>> broadcast(std::span<const Array> arrays,
                                           std::span<const Device> devices,
                                           std::int64_t bucket_bytes) {
@@ -18,33 +44,17 @@ std::vector<std::vector<Array>> broadcast(std::span<const Array> arrays,
   }
   std::vector<std::vector<Array>> result(devices.size());
   if (arrays.empty()) return result;
-  const Device home = arrays[0].device();
-  const FlatLayout layout(arrays);
-  std::vector<Array> staging;  // packed once, for all devices
-  if (std::any_of(devices.begin(), devices.end(), [&](Device d) { return d != home; })) {
-    const CategoryScope scope(Category::staging);
-    staging = layout.make_blocks(home);
-    for (int i = 0; i < layout.size(); ++i) {
-      Array slot = layout.carve(staging, i);
-      copy(slot, arrays[std::size_t(i)]);
-    }
-  }
+  Packed packed;  // once, for all devices
   for (std::size_t r = 0; r < devices.size(); ++r) {
-    if (devices[r] == home) {
+    if (devices[r] == arrays[0].device()) {
       result[r].assign(arrays.begin(), arrays.end());
       continue;
     }
-    std::vector<Array> blocks = layout.make_blocks(devices[r]);
-    for (std::size_t b = 0; b < blocks.size(); ++b) {
-      const std::int64_t n = blocks[b].numel();
-      const auto piece =
-          std::max<std::int64_t>(1, bucket_bytes / std::int64_t(size_of(blocks[b].dtype())));
-      for (std::int64_t at = 0; at < n; at += piece) {
-        Array to = blocks[b].narrow(0, at, std::min(piece, n - at));
-        copy(to, staging[b].narrow(0, at, std::min(piece, n - at)));
-      }
+    if (packed.blocks.empty()) packed = pack(arrays);
+    const std::vector<Array> blocks = send(packed, devices[r], bucket_bytes);
+    for (int i = 0; i < packed.layout.size(); ++i) {
+      result[r].push_back(packed.layout.carve(blocks, i));
     }
-    for (int i = 0; i < layout.size(); ++i) result[r].push_back(layout.carve(blocks, i));
   }
   return result;
 }
@@ -68,19 +78,21 @@ std::vector<Tensor> broadcast(const Tensor& x, const std::vector<Device>& device
 }
 
 Replicas::Replicas(std::vector<Device> devs, std::vector<Tensor> tensors,
-                   std::vector<std::string> tensor_names, int parameter_count)
+                   std::vector<std::string> tensor_names, int parameter_count,
+                   const ReplicateOptions& options)
     : devices(std::move(devs)),
       master(std::move(tensors)),
       names(std::move(tensor_names)),
       parameters(parameter_count),
       local(devices.size()),
+      options_(options),
       home_(devices.size()),
-      sent_(devices.size()),
-      stale_(devices.size()) {
+      sent_(devices.size()) {
   check_placed();
   std::vector<Array> like;
   for (int i = 0; i < parameters; ++i) like.push_back(master[std::size_t(i)].array());
   layout = FlatLayout(like);
+  buckets = make_buckets(layout, options.bucket_bytes);
   for (std::size_t r = 0; r < devices.size(); ++r) make_local(int(r));
 }
 
@@ -122,34 +134,16 @@ bool Replicas::fits() const {
   return true;
 }
 
-bool Replicas::plan(std::span<const int> ranks) {
-  check_placed();
-  bool any = false;
-  for (int r : ranks) stale_[std::size_t(r)].clear();
-  for (int i = 0; i < size(); ++i) {
-    const auto at = std::size_t(i);
-    const Array& m = master[at].array();
-    const bool requires_grad = master[at].requires_grad();
-    if (!local[0][at].array().same_as(m)) local[0][at].set_array(m);  // replaced: follow it
-    for (int r : ranks) {
-      const Tensor& mine = local[std::size_t(r)][at];
-      if (mine.requires_grad() != requires_grad) Tensor(mine).requires_grad_(requires_grad);
-      if (r == 0) continue;
-      const Sent& sent = sent_[std::size_t(r)][at];
-      if (sent.array.defined() && sent.version == m.version() &&
-          sent.own == mine.array().version() && sent.array.same_as(m)) {
-        continue;
-      }
-      stale_[std::size_t(r)].push_back(i);
-      any = true;
-    }
-  }
-  return any;
+bool Replicas::lacks(int rank, int slot) const {
+  const Array& m = master[std::size_t(slot)].array();
+  const Sent& sent = sent_[std::size_t(rank)][std::size_t(slot)];
+  return !sent.array.defined() || sent.version != m.version() || !sent.array.same_as(m) ||
+         sent.own != local[std::size_t(rank)][std::size_t(slot)].version();
 }
 
 // Where to write slot `slot` of `rank`: its home, unless a live graph still reads that.
 Array Replicas::free_home(int rank, int slot) {
-  Array& home = home_[std::size_t(rank)][std::size_t(slot)];
+  const Array& home = home_[std::size_t(rank)][std::size_t(slot)];
   const Array& current = local[std::size_t(rank)][std::size_t(slot)].array();
   const long known = current.storage() == home.storage() ? 2 : 1;  // home_ itself, and the leaf
   if (home.storage().use_count() <= known) return home;
@@ -157,18 +151,84 @@ Array Replicas::free_home(int rank, int slot) {
   return Array::empty_like(home);
 }
 
-std::int64_t Replicas::refresh(int rank) {
-  std::int64_t bytes = 0;
-  for (int i : stale_[std::size_t(rank)]) {
-    const auto at = std::size_t(i);
-    const Array& m = master[at].array();
-    Array place = free_home(rank, i);
-    copy(place, m);
-    bytes += m.nbytes();
-    Tensor leaf = local[std::size_t(rank)][at];
-    if (!leaf.array().same_as(place)) leaf.set_array(place);
-    sent_[std::size_t(rank)][at] = {m, m.version(), place.version()};
+// Only now, after the copy: one that failed must be asked for again.
+void Replicas::note_sent(int rank, int slot, const Array& place) {
+  const Array& m = master[std::size_t(slot)].array();
+  Tensor leaf = local[std::size_t(rank)][std::size_t(slot)];
+  if (!leaf.array().same_as(place)) leaf.set_array(place);
+  sent_[std::size_t(rank)][std::size_t(slot)] = {m, m.version(), place.version()};
+}
+
+Refresh::Refresh(Replicas& replicas, std::span<const int> ranks)
+    : replicas_(replicas),
+      lacking_(replicas.devices.size()),
+      sent_(std::count_if(ranks.begin(), ranks.end(), [](int r) { return r > 0; })) {
+  replicas.check_placed();
+  const bool coalesce =
+      replicas.options_.coalesce.value_or(replicas.devices[0].kind != DeviceKind::cpu);
+  std::vector<Array> to_pack;
+  for (int slot = 0; slot < replicas.size(); ++slot) {
+    const Tensor& master = replicas.master[std::size_t(slot)];
+    Tensor& first = replicas.local[0][std::size_t(slot)];
+    if (!first.array().same_as(master.array())) first.set_array(master.array());  // replaced
+    bool lacks = false;
+    for (int r : ranks) {
+      Tensor& mine = replicas.local[std::size_t(r)][std::size_t(slot)];
+      if (mine.requires_grad() != master.requires_grad()) {
+        mine.requires_grad_(master.requires_grad());
+      }
+      if (r == 0 || !replicas.lacks(r, slot)) continue;
+      lacking_[std::size_t(r)].push_back(slot);
+      lacks = true;
+    }
+    any_ |= lacks;
+    if (!lacks || !coalesce) continue;
+    packed_slots_.push_back(slot);
+    to_pack.push_back(master.array());
   }
+  if (!to_pack.empty()) packed_ = pack(to_pack);
+}
+
+std::int64_t Refresh::send_to(int rank) {
+  if (!any_) return 0;
+  if (rank == 0) {  // may write its buffers, which are the master's, once all others have a copy
+    sent_.wait();
+    return 0;
+  }
+  struct CountDown {  // also when the copy fails
+    std::latch& latch;
+    ~CountDown() { latch.count_down(); }
+  } count_down{sent_};
+  if (lacking_[std::size_t(rank)].empty()) return 0;
+  return packed_slots_.empty() ? send_pieces(rank) : send_packed(rank);
+}
+
+std::int64_t Refresh::send_pieces(int rank) {
+  std::int64_t bytes = 0;
+  for (int slot : lacking_[std::size_t(rank)]) {
+    const Array& m = replicas_.master[std::size_t(slot)].array();
+    Array place = replicas_.free_home(rank, slot);
+    copy(place, m);
+    replicas_.note_sent(rank, slot, place);
+    bytes += m.nbytes();
+  }
+  return bytes;
+}
+
+std::int64_t Refresh::send_packed(int rank) {
+  const Device here = replicas_.devices[std::size_t(rank)];
+  const CategoryScope scope(Category::staging);
+  const std::vector<Array> arrived = send(packed_, here, replicas_.options_.bucket_bytes);
+  const std::vector<int>& lacking = lacking_[std::size_t(rank)];
+  for (std::size_t i = 0, next = 0; i < packed_slots_.size() && next < lacking.size(); ++i) {
+    if (packed_slots_[i] != lacking[next]) continue;
+    ++next;
+    Array place = replicas_.free_home(rank, packed_slots_[i]);
+    copy(place, packed_.layout.view(arrived, int(i)));
+    replicas_.note_sent(rank, packed_slots_[i], place);
+  }
+  std::int64_t bytes = 0;
+  for (const Array& block : arrived) bytes += block.nbytes();
   return bytes;
 }
 

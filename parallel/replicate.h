@@ -19,7 +19,9 @@
 #pragma once
 
 #include <cstdint>
+#include <latch>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -30,6 +32,16 @@
 
 namespace tandem::parallel {
 
+/// Arrays that travel as one: side by side in one block per dtype.
+struct Packed {
+  FlatLayout layout;
+  std::vector<Array> blocks;
+};
+/// Packs arrays of one device into staging memory there.
+Packed pack(std::span<const Array> arrays);
+/// The blocks on `device`, one copy per `bucket_bytes`.
+std::vector<Array> send(const Packed& packed, Device device, std::int64_t bucket_bytes);
+
 /// Copies of arrays (all on one device) on each device: result[rank][i]. They travel in buckets of
 /// `bucket_bytes`: packed here, sent as one copy, cut up there into slots with versions of their
 /// own. A device that an array is on already gets the array itself.
@@ -39,22 +51,24 @@ std::vector<std::vector<Array>> broadcast(std::span<const Array> arrays,
 /// The differentiable form for one tensor; backward sums the gradients, in rank order, where x is.
 std::vector<Tensor> broadcast(const Tensor& x, const std::vector<Device>& devices);
 
+struct ReplicateOptions {
+  std::int64_t bucket_bytes = 1 << 20;  // parameters and gradients travel in buckets of this size
+  /// Pack what changed, then one copy per bucket and device; else one copy per tensor, straight to
+  /// where it belongs. Default: pack, except between CPU devices, where it would be a detour.
+  std::optional<bool> coalesce{};
+};
+
 /// The tensors of a module and their twins on every rank. Built for one structure of the module and
-/// replaced as a whole when that changes. Used under the engine's lock, except refresh().
+/// replaced as a whole when that changes. Used under the engine's lock.
 class Replicas {
  public:
   /// `master`: handles in visit order, each once, `parameters` parameters before the buffers.
   /// Throws UsageError for one that is not on devices[0], naming it.
   Replicas(std::vector<Device> devices, std::vector<Tensor> master, std::vector<std::string> names,
-           int parameters);
+           int parameters, const ReplicateOptions& options = {});
 
   /// Do the handles still hold arrays of the shapes and dtypes that the replicas were built for?
   bool fits() const;
-  /// Finds what `ranks` lack and mirrors requires_grad. Returns whether anything has to be sent.
-  bool plan(std::span<const int> ranks);
-  /// Sends what plan() found to `rank`; called on that rank's thread. Returns the bytes.
-  std::int64_t refresh(int rank);
-
   int size() const { return int(master.size()); }
 
   const std::vector<Device> devices;
@@ -63,9 +77,11 @@ class Replicas {
   const int parameters;  // slots [0, parameters) are parameters, the others buffers
   /// [rank][slot]: leaves; those of rank 0 share the master's arrays.
   std::vector<std::vector<Tensor>> local;
-  FlatLayout layout;  // of the parameters
+  FlatLayout layout;            // of the parameters
+  std::vector<Bucket> buckets;  // in which their gradients are summed
 
  private:
+  friend class Refresh;
   // What a rank has: the master's array and its version when it was sent, and the version that the
   // rank's own copy had then (a replica that writes a parameter gets it back at the next forward).
   // Holding the array keeps a new one from getting the same address.
@@ -75,11 +91,33 @@ class Replicas {
   };
   void check_placed() const;
   void make_local(int rank);
+  bool lacks(int rank, int slot) const;
   Array free_home(int rank, int slot);
+  void note_sent(int rank, int slot, const Array& place);
 
+  const ReplicateOptions options_;
   std::vector<std::vector<Array>> home_;  // [rank][slot]: its place in the flat block, or by itself
   std::vector<std::vector<Sent>> sent_;   // [rank][slot]
-  std::vector<std::vector<int>> stale_;   // [rank]: slots to send
+};
+
+/// One re-broadcast. The constructor, on the caller's thread, finds what each rank lacks and
+/// mirrors requires_grad; send_to(), on each rank's own thread, brings it there.
+class Refresh {
+ public:
+  Refresh(Replicas& replicas, std::span<const int> ranks);
+  /// Returns the bytes sent. Rank 0 waits here until all others have theirs, or have failed.
+  std::int64_t send_to(int rank);
+
+ private:
+  std::int64_t send_pieces(int rank);
+  std::int64_t send_packed(int rank);
+
+  Replicas& replicas_;
+  std::vector<std::vector<int>> lacking_;  // [rank]: slots
+  bool any_ = false;
+  std::vector<int> packed_slots_;  // what some rank lacks, if it travels packed
+  Packed packed_;
+  std::latch sent_;
 };
 
 }  // namespace tandem::parallel

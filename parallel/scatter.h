@@ -90,8 +90,9 @@ template <class T>
 void collect(const T& argument, bool replicate, Arguments& to, std::size_t position) {
   if constexpr (nn::CarriesTensors<T>::value) {
     nn::for_each_tensor(const_cast<T&>(argument), [&](Tensor& t, nn::TensorKind, nn::Visitor& v) {
-      const std::string path = v.path();
-      to.names.push_back(str("argument ", position, path.empty() ? "" : ".", path));
+      std::string name = "argument " + std::to_string(position);
+      if (const std::string path = v.path(); !path.empty()) (name += '.') += path;
+      to.names.push_back(std::move(name));
       to.is_batch.push_back(!replicate && t.defined() && t.dim() > 0);
       to.tensors.push_back(t);
     });
