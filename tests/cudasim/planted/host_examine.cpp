@@ -53,6 +53,18 @@ void write_table(const char* title, const char* stage, const std::string& how) {
   }
 }
 
+const char* name_of(cudasim::Schedule schedule) {
+  switch (schedule) {
+    case cudasim::Schedule::lazy:
+      return "lazy";
+    case cudasim::Schedule::random:
+      return "random";
+    case cudasim::Schedule::threads:
+      return "threads";
+  }
+  return "?";
+}
+
 }  // namespace
 
 void examine(const char* title, Program program, Caught caught) {
@@ -66,7 +78,7 @@ void examine(const char* title, Program program, Caught caught) {
   std::string noticed;
   for (int run = 0; run < kDefectRuns && noticed.empty(); ++run)
     noticed = observe(program, true, config);
-  write_table(title, kTsan ? "tsan" : lazy ? "lazy" : "other", noticed);
+  write_table(title, kTsan ? "tsan" : name_of(config.schedule), noticed);
   if (kTsan && caught != Caught::lazy) CHECK(noticed == "data race");
   if (lazy && caught != Caught::tsan) CHECK(noticed != "");
 }

@@ -50,7 +50,8 @@ cudaError_t create_stream(State& s, cudaStream_t* out, unsigned flags, int prior
       CUstream_st{.device = this_thread().device,
                   .number = number,
                   .flags = flags,
-                  .priority = std::clamp(priority, kGreatestPriority, 0)}));
+                  .priority = std::clamp(priority, kGreatestPriority, 0),
+                  .rank = s.random()}));
   *out = s.streams.back().get();
   start_worker(s, **out);
   return cudaSuccess;

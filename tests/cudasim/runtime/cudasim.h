@@ -52,7 +52,7 @@ class Session {
 
 // What a correct program does not do, in order of appearance: freed memory in a copy, a destroyed
 // stream, the legacy default stream, a kernel's race. Where nobody reads them, the process prints
-// them when it ends, and ends with status 43.
+// them when it ends, and ends with status 43 (unless CUDASIM_EXPECT_VIOLATIONS=1).
 std::vector<std::string> violations();
 
 // What has not been given back: memory, streams, events, handles; each with its place in the order

@@ -55,6 +55,7 @@ struct CUstream_st {
   int device, number;
   unsigned flags;
   int priority;
+  std::uint64_t rank;  // for the random schedule
   bool destroyed = false;
   std::deque<cudasim::Operation> queue{};
   std::uint64_t issued = 0, done = 0;

@@ -6,8 +6,13 @@
 #include "runtime/kernel_launch.h"
 #include "seam/registry.h"
 
+#include <cxxabi.h>
+
+#include <cstdlib>
 #include <cstring>
+#include <string>
 #include <utility>
+#include <vector>
 
 namespace cudasim::seam {
 namespace {
@@ -45,11 +50,20 @@ cudaError_t error_of(const ptx::Finding& finding) {
   return cudaErrorLaunchFailure;
 }
 
+std::string readable(const std::string& mangled) {
+  int status = 0;
+  char* text = abi::__cxa_demangle(mangled.c_str(), nullptr, nullptr, &status);
+  std::string name = status == 0 ? text : mangled;
+  std::free(text);
+  return name;
+}
+
 KernelOutcome interpret(const ptx::Kernel& kernel, const ptx::Launch& launch,
                         const KernelMemory& memory) {
   KernelOutcome outcome;
   LaunchMemory view(memory);
-  for (const ptx::Finding& finding : ptx::run(kernel, launch, view, &outcome.instructions)) {
+  for (ptx::Finding& finding : ptx::run(kernel, launch, view, &outcome.instructions)) {
+    finding.kernel = readable(finding.kernel);
     outcome.objections.push_back(ptx::to_string(finding));
     if (outcome.error == cudaSuccess) outcome.error = error_of(finding);
   }
