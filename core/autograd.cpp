@@ -238,15 +238,17 @@ void accumulate_grad(TensorImpl& leaf, Array g) {
     return;
   }
   const CategoryScope scope(Category::gradient);
+  const Array& x = leaf.value;
+  const bool row_major = x.is_contiguous() || !x.is_dense();
+  const bool alike = row_major ? g.is_contiguous() : g.strides() == x.strides();
   const bool is_root = &g.storage()->root() == g.storage().get();
-  const bool mine = g.is_unique() && g.is_dense() &&
-                    (g.strides() == leaf.value.strides() || g.is_contiguous()) &&
-                    (is_root || g.storage()->category() == Category::gradient);
-  if (mine) {
+  const bool whole = g.nbytes() == g.storage()->bytes() &&
+                     (is_root || g.storage()->category() == Category::gradient);
+  if (g.is_unique() && alike && whole) {
     if (is_root) g.storage()->relabel(Category::gradient);
     leaf.grad = std::move(g);
   } else {
-    Array own = Array::empty_like(leaf.value);
+    Array own = Array::empty_like(x);
     copy(own, g);
     leaf.grad = std::move(own);
   }
