@@ -8,9 +8,8 @@
 //
 // The problem: make K devices compute one model's forward and backward as if they were one.
 // The idea:    forward() is the four chapters in a row, and leaves *one* node on the caller's
-// graph.
-//              Each replica has a private graph in its own thread. The node's backward scatters the
-//              output's gradient, walks the private graphs at once, and sums.
+//              graph. Each replica has a private graph in its own thread. The node's backward
+//              scatters the output's gradient, walks the private graphs at once, and sums.
 // What it costs: see each chapter; net.last_step() shows it for your model.
 // What can go wrong: a tensor that is used in forward but not named in visit() stays on the first
 //              device (the op that meets it says so); a buffer that is re-assigned instead of

@@ -2,12 +2,10 @@
 //
 // The problem: each rank has the output for its rows, on its own device.
 // The idea:    copy all of them side by side onto one device, in rank order. A container is
-// gathered
-//              field by field; fields that are not tensors come from the first rank.
+//              gathered field by field; fields that are not tensors come from the first rank.
 // What it costs: the whole output of the batch arrives on one device, and so does everything that
-// is
-//              computed from it: half of the famous imbalance of the first device. Cures: compute
-//              the loss inside the replica (with_loss), or leave outputs where they are
+//              is computed from it: half of the famous imbalance of the first device. Cures:
+//              compute the loss inside the replica (with_loss), or leave outputs where they are
 //              (scattered).
 // What can go wrong: outputs whose other sizes differ (refused, naming replica and dimension), or
 //              one number per replica: see ScalarRule.
@@ -48,8 +46,7 @@ Gathering plan_gather(std::span<const Array> parts, Device device, int dim = 0);
 /// Joins arrays along `dim` on `device`. One array that is there already is returned as it is.
 Array gather(std::span<const Array> parts, Device device, int dim = 0);
 
-/// One number per replica to one result, in rank order. `weights`: the replicas' shares of the
-/// rows.
+/// One number per replica to one result, in rank order. `weights`: the replicas' shares of rows.
 Array gather_scalars(std::span<const Array> parts, Device device, ScalarRule rule,
                      std::span<const double> weights);
 

@@ -7,11 +7,9 @@
 //              when every rank has closed it; the last rank to arrive sums it, there and then. So
 //              the sum overlaps with the rest of backward, and needs no lock, queue or wake-up.
 // What it costs: (K-1) P bytes travel to the first device, where K P bytes are added: the other
-// half
-//              of the first device's imbalance.
+//              half of the first device's imbalance.
 // What can go wrong: a parameter that some ranks (or all) did not use: a rank closes what never
-// came;
-//              a gradient that no rank produced stays undefined. Bits: ranks are always added in
+//              came; a gradient that no rank produced stays undefined. Bits: ranks are added in
 //              rank order, so they do not depend on who arrived last. It is a *sum*: nothing ever
 //              divides.
 // Next: data_parallel.h.

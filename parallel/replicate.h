@@ -1,15 +1,13 @@
 // Chapter 2: replicate. How every rank comes to have the same parameters.
 //
 // The problem: the optimizer updates the parameters on the first device; before the next forward
-// all
-//              replicas must have them.
+//              all replicas must have them.
 // The idea:    replicas are built once and kept. Before each forward, compare what the master holds
 //              now (which array, which version) with what was sent, and send only the difference.
 //              Rank 0's replica aliases the master's arrays and needs nothing. Ranks 1.. hold their
 //              parameters in one flat block per dtype, each slot with a version of its own.
-// What it costs: P bytes to each other device after an optimizer step; nothing for inference or for
-// the
-//              further micro-batches of an accumulation.
+// What it costs: P bytes to each other device after an optimizer step; nothing for inference or
+//              for the further micro-batches of an accumulation.
 // What can go wrong: (1) A copy that fails must not count as sent: what was sent is noted after the
 //              copy. (2) Rank 0 may write its buffers (batch norm) while others still copy them: it
 //              waits for a latch. (3) A live graph may have saved the parameter that is about to be

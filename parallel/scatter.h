@@ -5,9 +5,8 @@
 //              device. A chunk that stays on the batch's own device is a view: nothing moves.
 // What it costs: N (K-1)/K samples over the bus, each device fetching its own.
 // What can go wrong: arguments that disagree on N (refused, naming both); fewer samples than
-// devices
-//              (the last devices have nothing to do and do not run); a tensor that is not a batch
-//              at all (mark it replicated(t)).
+//              devices (the last devices have nothing to do and do not run); a tensor that is not
+//              a batch at all (mark it replicated(t)).
 // Next: replicate.h.
 #pragma once
 

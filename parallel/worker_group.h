@@ -7,9 +7,8 @@
 // What it costs: one hand-over and one wake-up per run; about 10 microseconds if the others still
 //              look, 40 to 80 if they sleep.
 // What can go wrong: a rank throws. All ranks stop before run() throws ReplicaError, which knows
-// every
-//              failure. A rank that waits for another would hang then: so whatever ranks wait for
-//              (latches, buckets) is released by a destructor, on failure too.
+//              every failure. A rank that waits for another would hang then: so the one thing that
+//              ranks wait for (the latch of chapter 2) is released by a destructor, on failure too.
 // Next: parallel_apply.h.
 #pragma once
 
