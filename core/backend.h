@@ -128,7 +128,7 @@ Backend& backend(Device device);
 /// The same for destructors: never throws. REQUIRES: the backend exists.
 Backend& existing_backend(Device device) noexcept;
 
-/// How a kind of device comes into being; see cpu/register.cpp and docs/devices.md.
+/// How a kind of device comes into being; core/device.cpp holds the table. See docs/devices.md.
 struct BackendFactory {
   int (*count)() = nullptr;                    // logical devices there are
   std::string (*why_unavailable)() = nullptr;  // when count() is 0

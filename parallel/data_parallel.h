@@ -16,7 +16,7 @@
 //              written would be lost (refused); an error in one replica does not undo what the
 //              first device already wrote into its buffers.
 //
-// Semantics that differ from PyTorch's on purpose: docs/data_parallel.md.
+// Decisions that must survive a change: docs/architecture.md.
 #pragma once
 
 #include <atomic>
