@@ -51,10 +51,10 @@ std::ostream& operator<<(std::ostream& out, const Shape& shape) {
 
 Shape contiguous_strides(const Shape& shape) {
   Shape strides = shape;
-  std::int64_t step = 1;
+  std::uint64_t step = 1;  // unsigned, as in numel()
   for (int i = shape.dim() - 1; i >= 0; --i) {
-    strides[i] = step;
-    step *= std::max<std::int64_t>(shape[i], 1);
+    strides[i] = std::int64_t(step);
+    step *= std::uint64_t(std::max<std::int64_t>(shape[i], 1));
   }
   return strides;
 }

@@ -23,10 +23,12 @@ class Shape {
   static Shape filled(int dim, std::int64_t value);
 
   int dim() const { return dim_; }
+  /// The product of the sizes. Unsigned inside: sizes that overflow, which no memory can hold, wrap
+  /// around, and a size of 0 gives 0 all the same.
   std::int64_t numel() const {
-    std::int64_t n = 1;
-    for (int i = 0; i < dim_; ++i) n *= sizes_[std::size_t(i)];
-    return n;
+    std::uint64_t n = 1;
+    for (int i = 0; i < dim_; ++i) n *= std::uint64_t(sizes_[std::size_t(i)]);
+    return std::int64_t(n);
   }
   /// REQUIRES: 0 <= i < dim() (not checked; wrap_dim() checks what a user gave).
   std::int64_t operator[](int i) const { return sizes_[std::size_t(i)]; }
