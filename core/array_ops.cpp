@@ -21,11 +21,6 @@ Array result_like(const Shape& shape, DType dtype, const Array& a, const Array* 
   return Array::empty(shape, dtype, a.device());
 }
 
-void check_arithmetic(const char* op, DType dtype) {
-  check(!is_storage_only(dtype), "[", op, "] ", dtype,
-        " is a storage type. Convert it first, for example with to(int64) or to(float32)");
-}
-
 bool accepts(Domain domain, DType dtype) {
   switch (domain) {
     case Domain::floats:
@@ -65,6 +60,11 @@ void check_zip(ZipOp op, const char* name, const Array& a, const Array& b) {
 }
 
 }  // namespace
+
+void check_arithmetic(const char* op, DType dtype) {
+  check(!is_storage_only(dtype), "[", op, "] ", dtype,
+        " is a storage type. Convert it first, for example with to(int64) or to(float32)");
+}
 
 void check_same_device(const char* op, std::initializer_list<const Array*> arrays) {
   const Array* first = nullptr;

@@ -86,6 +86,9 @@ Array concat(std::span<const Array> arrays, int dim);
 /// must have elements of its own.
 void check_writable(const char* op, const Array& a);
 
+/// Throws UsageError for int32 and uint8, which are storage types.
+void check_arithmetic(const char* op, DType dtype);
+
 /// Throws UsageError naming the op and both devices unless all defined arrays share a device.
 void check_same_device(const char* op, std::initializer_list<const Array*> arrays);
 

@@ -1,5 +1,7 @@
 #include <tandem/core/ops/operands.h>
 
+#include <tandem/core/array_ops.h>
+
 namespace tandem {
 
 void refuse_undefined(const char* op, const char* which) {
@@ -8,11 +10,6 @@ void refuse_undefined(const char* op, const char* which) {
 
 void refuse_undefined(const char* op, std::size_t index) {
   throw UsageError(str("[", op, "] tensor ", index, " is undefined. Was it ever assigned?"));
-}
-
-void check_arithmetic(const char* op, DType dtype) {
-  check(!is_storage_only(dtype), "[", op, "] ", dtype,
-        " is a storage type. Convert it first, for example with to(int64) or to(float32)");
 }
 
 namespace {

@@ -31,9 +31,6 @@ inline bool tracked(const Tensor& t) {
   return thread_state().grad_enabled && t.requires_grad();
 }
 
-/// Throws UsageError for int32 and uint8.
-void check_arithmetic(const char* op, DType dtype);
-
 /// The type that `a` and `b` meet in, as in PyTorch: tensors with dimensions outrank 0-dim ones,
 /// and those and numbers decide only by being of a higher category (bool < integer < float).
 DType result_type(const char* op, const Array& a, const Array& b);
