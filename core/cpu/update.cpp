@@ -24,18 +24,22 @@ void step(const typename Rule::template Step<C> rule, const Pointers<C>& at, std
   // States come in order, so four loops cover all rules. A missing state is a local of one
   // iteration: nothing is carried from one to the next, and the loop vectorises.
   if (s2 != nullptr) {
+#pragma GCC ivdep
     for (std::int64_t i = 0; i < n; ++i) rule(p[i], g[i], s0[i], s1[i], s2[i]);
   } else if (s1 != nullptr) {
+#pragma GCC ivdep
     for (std::int64_t i = 0; i < n; ++i) {
       C none{};
       rule(p[i], g[i], s0[i], s1[i], none);
     }
   } else if (s0 != nullptr) {
+#pragma GCC ivdep
     for (std::int64_t i = 0; i < n; ++i) {
       C none[2]{};
       rule(p[i], g[i], s0[i], none[0], none[1]);
     }
   } else {
+#pragma GCC ivdep
     for (std::int64_t i = 0; i < n; ++i) {
       C none[3]{};
       rule(p[i], g[i], none[0], none[1], none[2]);
