@@ -1,0 +1,203 @@
+// The CPU's kernels beside what limits them: a copy of as many bytes, or Eigen doing the same.
+//
+//   kernels [part of a name]
+//
+// A ratio of 1 is as fast as the limit. Times are processor times, the shortest of many runs, which
+// a busy machine disturbs least. Arrays of 4 M numbers do not fit into a cache.
+#include <ctime>
+
+#include <Eigen/Core>
+#include <cstdio>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <string>
+#include <unsupported/Eigen/SpecialFunctions>
+#include <vector>
+
+#include <tandem/core/array_ops.h>
+#include <tandem/core/ops/factories.h>
+
+using namespace tandem;
+
+namespace {
+
+double cpu_seconds() {
+  timespec t;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return double(t.tv_sec) + 1e-9 * double(t.tv_nsec);
+}
+
+double shortest(const std::function<void()>& f) {
+  double best = std::numeric_limits<double>::infinity(), spent = 0;
+  for (int i = 0; i < 200 && spent < 0.3; ++i) {
+    const double start = cpu_seconds();
+    f();
+    const double time = cpu_seconds() - start;
+    best = std::min(best, time);
+    spent += time;
+  }
+  return best;
+}
+
+std::string wanted;
+
+void report(const char* name, const std::function<void()>& kernel, const char* limit,
+            const std::function<void()>& peer) {
+  if (std::string(name).find(wanted) == std::string::npos) return;
+  const double theirs = shortest(peer), ours = shortest(kernel);
+  std::printf("%-34s %9.1f us   %6.2f times %s\n", name, 1e6 * ours, ours / theirs, limit);
+}
+
+/// The limit of a kernel that moves `bytes` in all: half of them in, half of them out.
+std::function<void()> copy_of(std::int64_t bytes) {
+  static std::vector<char> from(std::size_t(1) << 28, 1), to(std::size_t(1) << 28, 2);
+  return [n = std::size_t(bytes / 2)] { std::memcpy(to.data(), from.data(), n); };
+}
+
+constexpr std::int64_t kN = std::int64_t(1) << 22;
+constexpr std::int64_t kFloats = 4 * kN;  // bytes
+
+Array random_array(const Shape& shape, DType dtype = float32) {
+  return randn(shape).array().to(dtype);
+}
+
+void pointwise() {
+  const Array x = random_array({kN}), z = random_array({kN});
+  Array y = Array::empty_like(x);
+  Backend& b = backend(cpu(0));
+  const auto map = [&](MapOp op) { return [&b, &x, &y, op] { b.map(op, {}, x, y); }; };
+  const auto zip = [&](ZipOp op) { return [&b, &x, &z, &y, op] { b.zip(op, x, z, y); }; };
+  report("relu", map(map_op<Relu>), "a copy", copy_of(2 * kFloats));
+  report("sqrt", map(map_op<Sqrt>), "a copy", copy_of(2 * kFloats));
+  report("add", zip(zip_op<Add>), "a copy", copy_of(3 * kFloats));
+  report("mul", zip(zip_op<Mul>), "a copy", copy_of(3 * kFloats));
+  report("maximum", zip(zip_op<Maximum>), "a copy", copy_of(3 * kFloats));
+  report(
+      "relu gradient", [&] { b.map_grad(map_op<Relu>, {}, x, z, y); }, "a copy",
+      copy_of(3 * kFloats));
+  using Column = Eigen::Array<float, Eigen::Dynamic, 1>;
+  const Eigen::Map<const Column> ex(x.data<float>(), kN);
+  Eigen::Map<Column> ey(y.mutable_data<float>(), kN);
+  report("exp", map(map_op<Exp>), "Eigen", [&] { ey = ex.exp(); });
+  report("log", map(map_op<Log>), "Eigen", [&] { ey = ex.log(); });
+  report("tanh", map(map_op<Tanh>), "Eigen", [&] { ey = ex.tanh(); });
+  report("sigmoid", map(map_op<Sigmoid>), "Eigen", [&] { ey = 1.0f / (1.0f + (-ex).exp()); });
+  report("gelu", map(map_op<Gelu>), "Eigen",
+         [&] { ey = ex * 0.5f * (1.0f + (ex * 0.70710678f).erf()); });
+}
+
+void broadcast() {
+  Backend& b = backend(cpu(0));
+  const auto bias = [&](const char* name, const Shape& shape, const Shape& small) {
+    const Array x = random_array(shape), z = random_array(small).expand(shape);
+    Array y = Array::empty_like(x);
+    report(
+        name, [&] { b.zip(zip_op<Add>, x, z, y); }, "a copy", copy_of(2 * kFloats));
+  };
+  bias("bias, 1024 columns", {kN / 1024, 1024}, {1024});
+  bias("bias, 32 columns", {kN / 32, 32}, {32});
+  bias("bias, 10 columns", {kN / 10, 10}, {10});
+  bias("bias, channels of 1024", {kN / 65536, 64, 1024}, {64, 1});
+  bias("bias, channels of 16", {kN / 1024, 64, 16}, {64, 1});
+  bias("column, 10 columns", {kN / 10, 10}, {kN / 10, 1});
+  bias("number", {kN}, {1});
+}
+
+void reductions() {
+  Backend& b = backend(cpu(0));
+  const auto sum = [&](const char* name, const Shape& shape, const Shape& result) {
+    const Array x = random_array(shape);
+    Array y = Array::empty(result, float32, cpu(0));
+    report(
+        name, [&] { b.reduce(reduce_op<SumRule>, x, y); }, "a copy", copy_of(kFloats));
+  };
+  sum("sum", {kN}, {1});
+  sum("sum of rows of 1024", {kN / 1024, 1024}, {kN / 1024, 1});
+  sum("sum of rows of 10", {kN / 10, 10}, {kN / 10, 1});
+  sum("sum of 1024 columns", {kN / 1024, 1024}, {1, 1024});
+  sum("sum of 10 columns", {kN / 10, 10}, {1, 10});
+  sum("sum per channel", {kN / 65536, 64, 1024}, {1, 64, 1});
+  for (std::int64_t n : {1000, 10}) {
+    const Array x = random_array({kN / n, n});
+    Array y = Array::empty_like(x), index = Array::empty({kN / n, 1}, int64, cpu(0));
+    const std::string rows = " of rows of " + std::to_string(n);
+    report(("softmax" + rows).c_str(), [&] { b.softmax(false, x, y); }, "a copy",
+           copy_of(2 * kFloats));
+    report(("log_softmax" + rows).c_str(), [&] { b.softmax(true, x, y); }, "a copy",
+           copy_of(2 * kFloats));
+    report(("argmax" + rows).c_str(), [&] { b.arg_reduce(true, x, 1, index); }, "a copy",
+           copy_of(kFloats));
+  }
+}
+
+void copies() {
+  Backend& b = backend(cpu(0));
+  const Array x = random_array({2048, 2048}), h = x.to(float16), bf = x.to(bfloat16);
+  Array y = Array::empty({2048, 2048}, float32, cpu(0)), z = h.clone(), w = bf.clone();
+  report(
+      "transposed copy", [&] { b.copy(x.transpose(0, 1), y); }, "a copy", copy_of(2 * kFloats));
+  report(
+      "cast to float16", [&] { b.cast(x, z); }, "a copy", copy_of(kFloats * 3 / 2));
+  report(
+      "cast from float16", [&] { b.cast(h, y); }, "a copy", copy_of(kFloats * 3 / 2));
+  report(
+      "cast to bfloat16", [&] { b.cast(x, w); }, "a copy", copy_of(kFloats * 3 / 2));
+  report(
+      "add of float16", [&] { b.zip(zip_op<Add>, h, h, z); }, "a copy", copy_of(kFloats));
+  report(
+      "fill", [&] { b.fill(y, 1); }, "a copy", copy_of(kFloats));
+  report(
+      "dropout", [&] { b.dropout({.seed = 1, .call = 1, .first_row = 0, .p = 0.5f}, x, y); },
+      "a copy", copy_of(2 * kFloats));
+  const Array c = x.to(DType::boolean);
+  report(
+      "where", [&] { b.where(c, x, x, y); }, "a copy", copy_of(2 * kFloats + kN));
+}
+
+void updates() {
+  const auto run = [](const char* name, UpdateOp op, int states, std::int64_t arrays,
+                      std::array<double, kUpdateCoefficients> c) {
+    std::vector<UpdateItem> items(1);
+    items[0].param = random_array({kN});
+    items[0].grad = random_array({kN});
+    for (int k = 0; k < states; ++k) items[0].state[std::size_t(k)] = random_array({kN});
+    items[0].c = c;
+    report(
+        name, [&] { backend(cpu(0)).update(op, items); }, "a copy", copy_of(arrays * kFloats));
+  };
+  run("SGD", update_op<SgdRule>, 0, 3, {0.0});
+  run("SGD with momentum", update_op<SgdRule>, 1, 5, {0.0, 0.9});
+  run("Adam", update_op<AdamRule>, 2, 7, {0.0, 0.9, 0.9, 1, 1e-8, 0, 1});
+}
+
+void products() {
+  using Matrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+  const auto run = [](const char* name, std::int64_t m, std::int64_t k, std::int64_t n,
+                      bool transposed) {
+    const Array a = random_array({1, m, k});
+    const Array b = transposed ? random_array({1, n, k}).transpose(1, 2) : random_array({1, k, n});
+    Array c = Array::empty({1, m, n}, float32, cpu(0));
+    const Matrix p = Matrix::Random(m, k), q = Matrix::Random(k, n);
+    Matrix r(m, n);
+    report(
+        name, [&] { backend(cpu(0)).gemm(a, b, c, false); }, "Eigen", [&] { r.noalias() = p * q; });
+  };
+  run("product 512 512 512", 512, 512, 512, false);
+  run("product 512 512 512, transposed", 512, 512, 512, true);
+  run("product 64 64 64", 64, 64, 64, false);
+  run("product 32 784 128, transposed", 32, 784, 128, true);
+  run("product 4 4 4", 4, 4, 4, false);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc > 1) wanted = argv[1];
+  pointwise();
+  broadcast();
+  reductions();
+  copies();
+  updates();
+  products();
+}
