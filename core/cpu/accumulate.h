@@ -1,6 +1,6 @@
 // How many numbers are added up (or compared): in lanes, and blocks into blocks of blocks.
 //
-// Sixteen lanes take every sixteenth number of a block, so the compiler uses vector instructions
+// Each of 32 lanes takes every 32nd number of a block, so the compiler uses vector instructions
 // and no sum gets long; the sums of blocks are then carried up like the digits of a counter. So the
 // error grows with the logarithm of the length, and the order depends on the length only: not on
 // where the numbers lie.
@@ -15,14 +15,14 @@
 
 namespace tandem::host {
 
-/// Takes values one by one; V is a number or a row of numbers.
+/// Sums of sums; V is a number or a row of numbers. Add to lowest(), then carry(), and so on.
 template <class V, class Combine>
 class Counter {
  public:
   Counter(const V& zero, Combine combine) : combine_(combine), zero_(zero) { levels_.fill(zero); }
 
-  void add(const V& value) {
-    combine_(levels_[0], value);
+  V& lowest() { return levels_[0]; }
+  void carry() {
     std::int64_t n = ++count_;
     for (std::size_t level = 0; level + 1 < kLevels && n % kCarry == 0; ++level, n /= kCarry) {
       combine_(levels_[level + 1], levels_[level]);
@@ -45,10 +45,8 @@ class Counter {
   std::int64_t count_ = 0;
 };
 
-/// One contiguous block of at most kBlock numbers.
-template <class F, class C>
-C reduce_block(const C* p, std::int64_t n) {
-  constexpr int kLanes = 16;
+template <class F, int kLanes, class C>
+[[gnu::noinline]] C reduce_lanes(const C* p, std::int64_t n) {
   C lanes[kLanes];
   for (C& lane : lanes) lane = F::template identity<C>();
   std::int64_t i = 0;
@@ -62,6 +60,12 @@ C reduce_block(const C* p, std::int64_t n) {
   return lanes[0];
 }
 
+/// One contiguous block of at most kBlock numbers.
+template <class F, class C>
+C reduce_block(const C* p, std::int64_t n) {
+  return n < 64 ? reduce_lanes<F, 4>(p, n) : reduce_lanes<F, 32>(p, n);
+}
+
 /// Any number of contiguous numbers.
 template <class F, class C>
 C reduce_run(const C* p, std::int64_t n) {
@@ -69,7 +73,8 @@ C reduce_run(const C* p, std::int64_t n) {
   const auto combine = [](C& sum, const C& value) { sum = F::combine(sum, value); };
   Counter<C, decltype(combine)> counter(F::template identity<C>(), combine);
   for (std::int64_t i = 0; i < n; i += kBlock) {
-    counter.add(reduce_block<F>(p + i, std::min(kBlock, n - i)));
+    combine(counter.lowest(), reduce_block<F>(p + i, std::min(kBlock, n - i)));
+    counter.carry();
   }
   return counter.total();
 }

@@ -1,4 +1,6 @@
 // Copies within a device: strided copy, conversion, fill.
+#include <cstring>
+
 #include <tandem/core/cpu/backend.h>
 #include <tandem/core/cpu/traverse.h>
 
@@ -16,18 +18,25 @@ void copy_strided(const T* x, std::int64_t sx, T* y, std::int64_t sy, std::int64
   }
 }
 
-// A transposition in squares, so that neither side jumps through memory for long.
+// A transposition (x is contiguous along rows, y along columns of the plane) in squares that pass
+// through a buffer: neither side jumps through memory, and strides of a power of two do no harm.
 template <class T>
 void copy_plane(const Loops<2>& l, const T* x, T* y) {
   constexpr std::int64_t kSide = 32;
   const auto d = std::size_t(l.dim - 1);
   const std::int64_t rows = l.size[d - 1], columns = l.size[d];
+  const std::int64_t sx = l.stride[1][d], sy_row = l.stride[0][d - 1], sy = l.stride[0][d];
+  T square[kSide][kSide + 1];  // [column][row]
   for (std::int64_t r = 0; r < rows; r += kSide) {
+    const std::int64_t height = std::min(kSide, rows - r);
     for (std::int64_t c = 0; c < columns; c += kSide) {
-      for (std::int64_t i = r; i < std::min(r + kSide, rows); ++i) {
-        copy_strided(x + i * l.stride[1][d - 1] + c * l.stride[1][d], l.stride[1][d],
-                     y + i * l.stride[0][d - 1] + c * l.stride[0][d], l.stride[0][d],
-                     std::min(kSide, columns - c));
+      const std::int64_t width = std::min(kSide, columns - c);
+      for (std::int64_t j = 0; j < width; ++j) {
+        std::memcpy(square[j], x + r + (c + j) * sx, std::size_t(height) * sizeof(T));
+      }
+      for (std::int64_t i = 0; i < height; ++i) {
+        T* to = y + (r + i) * sy_row + c * sy;
+        for (std::int64_t j = 0; j < width; ++j) to[j * sy] = square[j][i];
       }
     }
   }
@@ -58,35 +67,22 @@ void copy_as(const Array& x, Array& y) {
 
 void CpuBackend::copy(const Array& x, Array& y) {
   if (y.numel() == 0) return;
-  switch (size_of(x.dtype())) {
-    case 1:
-      return copy_as<std::uint8_t>(x, y);
-    case 2:
-      return copy_as<std::uint16_t>(x, y);
-    case 4:
-      return copy_as<std::uint32_t>(x, y);
-    default:
-      return copy_as<std::uint64_t>(x, y);
-  }
+  host::with_bits_of(x.dtype(), [&]<class T>(host::Type<T>) { copy_as<T>(x, y); });
 }
 
+// Through the widest type of x's kind, which loses nothing: a map that changes nothing.
 void CpuBackend::cast(const Array& x, Array& y) {
-  if (y.numel() == 0) return;
-  const Loops<2> loops({&y, &x});
-  host::with_type(y.dtype(), [&]<class To>(host::Type<To>) {
-    host::with_type(x.dtype(), [&]<class From>(host::Type<From>) {
-      const From* from = x.data<From>();
-      To* to = y.fresh_data<To>();
-      const std::int64_t sx = loops.inner_stride(1), sy = loops.inner_stride(0);
-      loops.for_each_outer([&](const std::array<std::int64_t, 2>& offset) {
-        const From* p = from + offset[1];
-        To* q = to + offset[0];
-        for (std::int64_t i = 0; i < loops.inner(); ++i) {
-          q[i * sy] = host::convert<To>(p[i * sx]);
-        }
-      });
-    });
-  });
+  const auto through = [&]<class C>(host::Type<C>) {
+    host::for_each_block<C, C, 1>(
+        y, {&x}, [](std::int64_t n, C* to, const C* from) { std::copy_n(from, n, to); });
+  };
+  if (x.dtype() == DType::float64) {
+    through(host::Type<double>{});
+  } else if (is_floating(x.dtype())) {
+    through(host::Type<float>{});
+  } else {
+    through(host::Type<std::int64_t>{});
+  }
 }
 
 void CpuBackend::fill(Array& y, double value) {

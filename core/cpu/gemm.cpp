@@ -80,6 +80,22 @@ void multiply(const Array& a, const Array& b, Array& c, bool accumulate) {
   }
 }
 
+// Whole numbers, any strides: rare, and there is nothing to gain from Eigen.
+void multiply_whole(const Array& a, const Array& b, Array& c, bool accumulate) {
+  using T = std::int64_t;
+  const std::int64_t m = c.size(1), n = c.size(2);
+  for (std::int64_t i = 0; i < c.size(0) * m; ++i) {
+    const T* row = a.data<T>() + i / m * a.strides()[0] + i % m * a.strides()[1];
+    T* out = c.fresh_data<T>() + i * n;
+    if (!accumulate) std::fill_n(out, n, T(0));
+    for (std::int64_t k = 0; k < a.size(2); ++k) {
+      const T factor = row[k * a.strides()[2]];
+      const T* other = b.data<T>() + i / m * b.strides()[0] + k * b.strides()[1];
+      for (std::int64_t j = 0; j < n; ++j) out[j] += factor * other[j * b.strides()[2]];
+    }
+  }
+}
+
 }  // namespace
 
 void CpuBackend::gemm(const Array& a, const Array& b, Array& c, bool accumulate) {
@@ -94,7 +110,7 @@ void CpuBackend::gemm(const Array& a, const Array& b, Array& c, bool accumulate)
     case DType::float64:
       return multiply<double>(a, b, c, accumulate);
     case DType::int64:
-      return multiply<std::int64_t>(a, b, c, accumulate);
+      return multiply_whole(a, b, c, accumulate);
     default: {  // 16 bits: accumulate in float32, round once
       Array sum =
           accumulate ? c.to(DType::float32) : Array::empty(c.shape(), DType::float32, c.device());

@@ -1,5 +1,7 @@
 // Reductions over any dimensions: one result after the other, or many side by side. How values are
 // added up is in accumulate.h.
+#include <vector>
+
 #include <tandem/core/cpu/accumulate.h>
 #include <tandem/core/cpu/backend.h>
 #include <tandem/core/cpu/traverse.h>
@@ -35,7 +37,7 @@ struct Split {
   }
 };
 
-// Each result element by itself: good where the dimensions that go lie close together.
+// Each result by itself: good where the dimensions that go lie close together.
 template <class F, class C>
 void reduce_rows(const Split& s, DType dtype) {
   const Loops<2> kept({&s.kept_y, &s.kept_x});
@@ -43,13 +45,15 @@ void reduce_rows(const Split& s, DType dtype) {
   const auto size = std::int64_t(size_of(dtype));
   const std::int64_t n = gone.inner(), stride = gone.inner_stride(0);
   const bool direct = stride == 1 && dtype == dtype_of<C>;
+  const bool one_run = direct && gone.dim == 1;
   Array y = s.kept_y;
   C buffer[host::kBlock];
-  const auto combine = [](C& sum, const C& value) { sum = F::combine(sum, value); };
-  const auto one = [&](std::int64_t x_offset, std::int64_t y_offset) {
+  const auto combine = [](C& sum, C value) { sum = F::combine(sum, value); };
+  const auto result = [&](const std::byte* x) {
+    if (one_run) return host::reduce_run<F>(reinterpret_cast<const C*>(x), n);
     Counter<C, decltype(combine)> counter(F::template identity<C>(), combine);
     gone.for_each_outer([&](const std::array<std::int64_t, 1>& offset) {
-      const std::byte* p = s.gone.data() + (x_offset + offset[0]) * size;
+      const std::byte* p = x + offset[0] * size;
       for (std::int64_t i = 0; i < n; i += host::kBlock) {
         const std::int64_t m = std::min(host::kBlock, n - i);
         const C* block = reinterpret_cast<const C*>(p) + i;
@@ -57,15 +61,22 @@ void reduce_rows(const Split& s, DType dtype) {
           host::gather(dtype, p + i * stride * size, stride, m, buffer);
           block = buffer;
         }
-        counter.add(host::reduce_block<F>(block, m));
+        combine(counter.lowest(), host::reduce_block<F>(block, m));
+        counter.carry();
       }
     });
-    const C total = counter.total();
-    host::scatter(dtype, &total, y.fresh_data() + y_offset * size, 1, 1);
+    return counter.total();
   };
+  C results[host::kBlock];  // of neighbours, stored at once
   kept.for_each_outer([&](const std::array<std::int64_t, 2>& offset) {
-    for (std::int64_t i = 0; i < kept.inner(); ++i) {
-      one(offset[1] + i * kept.inner_stride(1), offset[0] + i * kept.inner_stride(0));
+    for (std::int64_t start = 0; start < kept.inner(); start += host::kBlock) {
+      const std::int64_t m = std::min(host::kBlock, kept.inner() - start);
+      const std::int64_t x_step = kept.inner_stride(1), y_step = kept.inner_stride(0);
+      for (std::int64_t i = 0; i < m; ++i) {
+        results[i] = result(s.gone.data() + (offset[1] + (start + i) * x_step) * size);
+      }
+      host::scatter(dtype, results, y.fresh_data() + (offset[0] + start * y_step) * size, y_step,
+                    m);
     }
   });
 }
@@ -77,29 +88,31 @@ void reduce_columns(const Split& s, DType dtype) {
   const Loops<2> kept({&s.kept_x, &s.kept_y});  // sorted by x: its innermost is contiguous
   const Loops<1> gone({&s.gone});
   const auto size = std::int64_t(size_of(dtype));
+  const bool direct = kept.inner_stride(0) == 1 && dtype == dtype_of<C>;
   Array y = s.kept_y;
   Row zero;
   zero.fill(F::template identity<C>());
-  auto row = std::make_unique<Row>();
+  C buffer[kColumns];
   kept.for_each_outer([&](const std::array<std::int64_t, 2>& offset) {
     for (std::int64_t start = 0; start < kept.inner(); start += kColumns) {
       const std::int64_t m = std::min(kColumns, kept.inner() - start);
       const auto combine = [m](Row& sum, const Row& value) {
-        for (std::int64_t j = 0; j < m; ++j) {
-          const auto k = std::size_t(j);
-          sum[k] = F::combine(sum[k], value[k]);
-        }
+        for (std::size_t j = 0; j < std::size_t(m); ++j) sum[j] = F::combine(sum[j], value[j]);
       };
       auto counter = std::make_unique<Counter<Row, decltype(combine)>>(zero, combine);
       const std::int64_t x_offset = offset[0] + start * kept.inner_stride(0);
       gone.for_each_outer([&](const std::array<std::int64_t, 1>& at) {
         for (std::int64_t i = 0; i < gone.inner(); ++i) {
           const std::int64_t from = x_offset + at[0] + i * gone.inner_stride(0);
-          host::gather(dtype, s.gone.data() + from * size, kept.inner_stride(0), m, row->data());
-          for (std::int64_t j = 0; j < m; ++j) {
-            (*row)[std::size_t(j)] = F::load((*row)[std::size_t(j)]);
+          const C* values = reinterpret_cast<const C*>(s.gone.data() + from * size);
+          if (!direct) {
+            host::gather(dtype, s.gone.data() + from * size, kept.inner_stride(0), m, buffer);
+            values = buffer;
           }
-          counter->add(*row);
+          C* sum = counter->lowest().data();
+#pragma GCC ivdep
+          for (std::int64_t j = 0; j < m; ++j) sum[j] = F::combine(sum[j], F::load(values[j]));
+          counter->carry();
         }
       });
       const Row total = counter->total();
@@ -148,25 +161,26 @@ void CpuBackend::arg_reduce(bool largest, const Array& x, int dim, Array& y) {
   const std::int64_t n = x.size(dim), stride = x.strides()[dim];
   const Array first = x.narrow(dim, 0, 1);
   const Loops<2> loops({&y, &first});
-  host::with_type(x.dtype(), [&]<class T>(host::Type<T>) {
-    using C = std::conditional_t<host::is_half<T>, float, T>;
-    const auto better = [largest](C a, C b) { return largest ? a > b : a < b; };
-    const auto find = [&](const T* p) {
-      std::int64_t best = 0;
-      C value = C(p[0]);
-      for (std::int64_t i = 1; i < n && value == value; ++i) {
-        const C v = C(p[i * stride]);
-        if (better(v, value) || v != v) {
-          best = i;
-          value = v;
-        }
+  const auto size = std::int64_t(size_of(x.dtype()));
+  host::with_compute_type<Domain::numbers>(x.dtype(), [&]<class C>(host::Type<C>) {
+    const bool direct = stride == 1 && x.dtype() == dtype_of<C>;
+    std::vector<C> buffer(direct ? 0 : std::size_t(n));
+    const auto find = [&](const std::byte* from) {
+      const C* p = reinterpret_cast<const C*>(from);
+      if (!direct) {
+        host::gather(x.dtype(), from, stride, n, buffer.data());
+        p = buffer.data();
       }
-      return best;
+      const C best = largest ? host::reduce_run<MaxRule>(p, n) : host::reduce_run<MinRule>(p, n);
+      const bool is_nan = best != best;
+      std::int64_t i = 0;
+      while (is_nan ? p[i] == p[i] : p[i] != best) ++i;
+      return i;
     };
     loops.for_each_outer([&](const std::array<std::int64_t, 2>& offset) {
       for (std::int64_t i = 0; i < loops.inner(); ++i) {
         y.fresh_data<std::int64_t>()[offset[0] + i * loops.inner_stride(0)] =
-            find(x.data<T>() + offset[1] + i * loops.inner_stride(1));
+            find(x.data() + (offset[1] + i * loops.inner_stride(1)) * size);
       }
     });
   });

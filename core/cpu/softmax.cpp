@@ -28,24 +28,61 @@ void for_each_row(const std::array<const Array*, N>& arrays, F&& f) {
   });
 }
 
+// A row as contiguous numbers of C: where it lies if it is that already, else copied to `buffer`.
 template <class C>
-void load(const Array& x, std::int64_t offset, std::vector<C>& row) {
-  const auto size = std::int64_t(size_of(x.dtype()));
-  host::gather(x.dtype(), x.data() + offset * size, x.strides().back(), std::int64_t(row.size()),
-               row.data());
+const C* load(const Array& x, std::int64_t offset, std::vector<C>& buffer) {
+  const std::byte* from = x.data() + offset * std::int64_t(size_of(x.dtype()));
+  const std::int64_t n = x.shape().back(), stride = x.strides().back();
+  if (x.dtype() == dtype_of<C> && stride == 1) return reinterpret_cast<const C*>(from);
+  buffer.resize(std::size_t(n));
+  host::gather(x.dtype(), from, stride, n, buffer.data());
+  return buffer.data();
+}
+
+// Where to compute a row of y: in place if it lies like that, else in `buffer`, then store() it.
+template <class C>
+C* target(Array& y, std::int64_t offset, std::vector<C>& buffer) {
+  if (y.dtype() == dtype_of<C> && y.strides().back() == 1) return y.fresh_data<C>() + offset;
+  buffer.resize(std::size_t(y.shape().back()));
+  return buffer.data();
 }
 
 template <class C>
-void store(const std::vector<C>& row, Array& y, std::int64_t offset) {
-  const auto size = std::int64_t(size_of(y.dtype()));
-  host::scatter(y.dtype(), row.data(), y.fresh_data() + offset * size, y.strides().back(),
-                std::int64_t(row.size()));
+void store(const C* row, Array& y, std::int64_t offset, const std::vector<C>& buffer) {
+  if (row != buffer.data()) return;
+  host::scatter(y.dtype(), row, y.fresh_data() + offset * std::int64_t(size_of(y.dtype())),
+                y.strides().back(), y.shape().back());
 }
 
 template <class C>
-void exp_row(const std::vector<C>& row, std::vector<C>& out) {
+void exp_row(std::int64_t n, const C* row, C* out) {
   host::for_each_packet(
-      std::int64_t(row.size()), out.data(), [](auto v) { return exp(v); }, row.data());
+      n, out, [](auto v) { return exp(v); }, row);
+}
+
+template <class C>
+void softmax_row(bool log, std::int64_t n, const C* x, C* y, C* powers) {
+  const C largest = host::reduce_run<MaxRule>(x, n);
+  for (std::int64_t i = 0; i < n; ++i) y[i] = x[i] - largest;
+  exp_row(n, y, powers);
+  const C sum = host::reduce_run<SumRule>(powers, n);
+  const C log_sum = log ? std::log(sum) : C(0);
+#pragma GCC ivdep
+  for (std::int64_t i = 0; i < n; ++i) y[i] = log ? y[i] - log_sum : powers[i] / sum;
+}
+
+// softmax: dx = y (dy - sum(dy y)); log_softmax: dx = dy - exp(y) sum(dy)
+template <class C>
+void softmax_grad_row(bool log, std::int64_t n, const C* y, const C* dy, C* dx, C* weight) {
+  if (log) {
+    exp_row(n, y, weight);
+    const C sum = host::reduce_run<SumRule>(dy, n);
+    for (std::int64_t i = 0; i < n; ++i) dx[i] = dy[i] - weight[i] * sum;
+  } else {
+    for (std::int64_t i = 0; i < n; ++i) weight[i] = dy[i] * y[i];
+    const C dot = host::reduce_run<SumRule>(weight, n);
+    for (std::int64_t i = 0; i < n; ++i) dx[i] = y[i] * (dy[i] - dot);
+  }
 }
 
 }  // namespace
@@ -54,44 +91,25 @@ void CpuBackend::softmax(bool log, const Array& x, Array& y) {
   if (y.numel() == 0) return;
   host::with_compute_type<Domain::floats>(x.dtype(), [&]<class C>(host::Type<C>) {
     const std::int64_t n = x.shape().back();
-    std::vector<C> row(static_cast<std::size_t>(n)), powers(row);
+    std::vector<C> in, out, powers(static_cast<std::size_t>(n));
     for_each_row<2>({&y, &x}, [&](const std::array<std::int64_t, 2>& offset) {
-      load(x, offset[1], row);
-      const C largest = host::reduce_run<MaxRule>(row.data(), n);
-      for (C& v : row) v -= largest;
-      exp_row(row, powers);
-      const C sum = host::reduce_run<SumRule>(powers.data(), n);
-      if (log) {
-        const C log_sum = std::log(sum);
-        for (C& v : row) v -= log_sum;
-      } else {
-        for (C& v : powers) v /= sum;
-      }
-      store(log ? row : powers, y, offset[0]);
+      C* row = target(y, offset[0], out);
+      softmax_row(log, n, load(x, offset[1], in), row, powers.data());
+      store(row, y, offset[0], out);
     });
   });
 }
 
-// softmax: dx = y (dy - sum(dy y)); log_softmax: dx = dy - exp(y) sum(dy)
 void CpuBackend::softmax_grad(bool log, const Array& y, const Array& dy, Array& dx) {
   if (dx.numel() == 0) return;
   host::with_compute_type<Domain::floats>(y.dtype(), [&]<class C>(host::Type<C>) {
     const std::int64_t n = y.shape().back();
-    const auto size = static_cast<std::size_t>(n);
-    std::vector<C> out(size), grad(size), weight(size);
+    std::vector<C> in, grad, out, weight(static_cast<std::size_t>(n));
     for_each_row<3>({&dx, &y, &dy}, [&](const std::array<std::int64_t, 3>& offset) {
-      load(y, offset[1], out);
-      load(dy, offset[2], grad);
-      if (log) {
-        exp_row(out, weight);
-        const C sum = host::reduce_run<SumRule>(grad.data(), n);
-        for (std::size_t i = 0; i < size; ++i) grad[i] -= weight[i] * sum;
-      } else {
-        for (std::size_t i = 0; i < size; ++i) weight[i] = grad[i] * out[i];
-        const C dot = host::reduce_run<SumRule>(weight.data(), n);
-        for (std::size_t i = 0; i < size; ++i) grad[i] = out[i] * (grad[i] - dot);
-      }
-      store(grad, dx, offset[0]);
+      C* row = target(dx, offset[0], out);
+      softmax_grad_row(log, n, load(y, offset[1], in), load(dy, offset[2], grad), row,
+                       weight.data());
+      store(row, dx, offset[0], out);
     });
   });
 }

@@ -10,8 +10,9 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <cstring>
+#include <functional>
 #include <limits>
+#include <tuple>
 #include <type_traits>
 
 #include <tandem/core/array.h>
@@ -46,6 +47,21 @@ decltype(auto) with_type(DType dtype, F&& f) {
       return f(Type<std::uint8_t>{});
     default:
       return f(Type<bool>{});
+  }
+}
+
+/// Calls f(Type<T>{}) with an unsigned type of the size of `dtype`, to move bits.
+template <class F>
+void with_bits_of(DType dtype, F&& f) {
+  switch (size_of(dtype)) {
+    case 1:
+      return f(Type<std::uint8_t>{});
+    case 2:
+      return f(Type<std::uint16_t>{});
+    case 4:
+      return f(Type<std::uint32_t>{});
+    default:
+      return f(Type<std::uint64_t>{});
   }
 }
 
@@ -89,27 +105,12 @@ To convert(From x) {
   }
 }
 
+/// `n` elements at a stride, as a contiguous run of C: float, double, int64 or bool.
 template <class C>
-void gather(DType dtype, const std::byte* from, std::int64_t stride, std::int64_t n, C* to) {
-  with_type(dtype, [&]<class T>(Type<T>) {
-    const T* p = reinterpret_cast<const T*>(from);
-    if (stride == 0) {
-      std::fill_n(to, n, convert<C>(*p));
-    } else if (stride == 1) {
-      for (std::int64_t i = 0; i < n; ++i) to[i] = convert<C>(p[i]);
-    } else {
-      for (std::int64_t i = 0; i < n; ++i) to[i] = convert<C>(p[i * stride]);
-    }
-  });
-}
-
+void gather(DType dtype, const std::byte* from, std::int64_t stride, std::int64_t n, C* to);
+/// The other way round.
 template <class C>
-void scatter(DType dtype, const C* from, std::byte* to, std::int64_t stride, std::int64_t n) {
-  with_type(dtype, [&]<class T>(Type<T>) {
-    T* p = reinterpret_cast<T*>(to);
-    for (std::int64_t i = 0; i < n; ++i) p[i * stride] = convert<T>(from[i]);
-  });
-}
+void scatter(DType dtype, const C* from, std::byte* to, std::int64_t stride, std::int64_t n);
 
 /// The joined dimensions of N operands of one shape; the last one is the innermost.
 template <std::size_t N>
@@ -178,50 +179,25 @@ struct Loops {
   }
 };
 
+template <std::size_t N>
+using Inputs = std::array<const Array*, N>;
+
+/// What a block kernel is called with: a length, where the results go, and the inputs.
+template <class Out, class In, std::size_t N>
+using BlockKernel = std::function<void(std::int64_t, Out*, const std::array<const In*, N>&)>;
+
+/// Calls `kernel` for blocks until all of y is written. Compiled in traverse.cpp, once for each
+/// combination of types: what differs from op to op is only the kernel.
+template <class Out, class In, std::size_t N>
+void run_blocks(Array& y, const Inputs<N>& inputs, const BlockKernel<Out, In, N>& kernel);
+
 /// y = f(inputs): f(n, Out* y, const In*... x) is called for contiguous blocks.
 template <class Out, class In, std::size_t N, class F>
-void for_each_block(Array& y, const std::array<const Array*, N>& inputs, F&& f) {
-  if (y.numel() == 0) return;
-  std::array<const Array*, N + 1> all{&y};
-  std::copy(inputs.begin(), inputs.end(), all.begin() + 1);
-  const Loops<N + 1> loops(all);
-  const std::int64_t n = loops.inner();
-
-  const bool y_direct = loops.inner_stride(0) == 1 && y.dtype() == dtype_of<Out>;
-  std::array<bool, N> direct;
-  bool all_direct = y_direct;
-  for (std::size_t k = 0; k < N; ++k) {
-    direct[k] = loops.inner_stride(k + 1) == 1 && inputs[k]->dtype() == dtype_of<In>;
-    all_direct &= direct[k];
-  }
-  const std::int64_t block = all_direct ? n : std::min(n, kBlock);
-
-  std::byte* y_data = y.fresh_data();
-  const auto y_size = std::int64_t(size_of(y.dtype()));
-  Out y_buffer[kBlock];
-  In buffer[N > 0 ? N : 1][kBlock];
-  std::array<const In*, N> x{};
-  loops.for_each_outer([&](const std::array<std::int64_t, N + 1>& offset) {
-    for (std::int64_t start = 0; start < n; start += block) {
-      const std::int64_t m = std::min(block, n - start);
-      for (std::size_t k = 0; k < N; ++k) {
-        const std::int64_t at = offset[k + 1] + start * loops.inner_stride(k + 1);
-        const std::byte* p = inputs[k]->data() + at * std::int64_t(size_of(inputs[k]->dtype()));
-        if (direct[k]) {
-          x[k] = reinterpret_cast<const In*>(p);
-        } else {
-          // A broadcast scalar fills its buffer once for the whole run.
-          const bool filled = loops.inner_stride(k + 1) == 0 && start > 0;
-          if (!filled) gather(inputs[k]->dtype(), p, loops.inner_stride(k + 1), m, buffer[k]);
-          x[k] = buffer[k];
-        }
-      }
-      std::byte* out = y_data + (offset[0] + start * loops.inner_stride(0)) * y_size;
-      Out* target = y_direct ? reinterpret_cast<Out*>(out) : y_buffer;
-      std::apply([&](auto... p) { f(m, target, p...); }, x);
-      if (!y_direct) scatter(y.dtype(), y_buffer, out, loops.inner_stride(0), m);
-    }
-  });
+void for_each_block(Array& y, const Inputs<N>& inputs, F f) {
+  run_blocks<Out, In, N>(y, inputs,
+                         [f](std::int64_t n, Out* out, const std::array<const In*, N>& in) {
+                           std::apply([&](auto... x) { f(n, out, x...); }, in);
+                         });
 }
 
 }  // namespace tandem::host

@@ -80,7 +80,7 @@ void CpuBackend::zip_grad(ZipOp op, int operand, const Array& a, const Array& b,
 
 void CpuBackend::where(const Array& condition, const Array& a, const Array& b, Array& y) {
   if (y.numel() == 0) return;
-  host::with_type(y.dtype(), [&]<class T>(host::Type<T>) { run_where<T>(condition, a, b, y); });
+  host::with_bits_of(y.dtype(), [&]<class T>(host::Type<T>) { run_where<T>(condition, a, b, y); });
 }
 
 }  // namespace tandem
