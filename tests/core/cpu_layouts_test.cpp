@@ -224,6 +224,17 @@ TEST_CASE("cpu cast: floats truncate; what does not fit saturates; NaN is 0, and
   }
 }
 
+TEST_CASE("cpu cast: the first number that does not fit saturates") {
+  const auto cast_one = [](double value, DType dtype) {
+    Array y = garbage({1}, dtype);
+    cpu_backend().cast(array_of({value}, {1}, float32), y);
+    return values_of(y)[0];
+  };
+  CHECK(cast_one(256, uint8) == 255);
+  CHECK(cast_one(0x1p31, int32) == 2147483647);
+  CHECK(cast_one(0x1p63, int64) == 0x1p63);
+}
+
 TEST_CASE("cpu cast: to 16 bits rounds to nearest even, from any place in the array") {
   for (DType dtype : {float16, bfloat16}) {
     auto values = random_doubles(4001, 17, -70000, 70000);
