@@ -12,8 +12,8 @@
 extern "C" {
 [[gnu::weak]] void __tsan_acquire(void* address);
 [[gnu::weak]] void __tsan_release(void* address);
-[[gnu::weak]] void __tsan_read_range(void* address, unsigned long size);
-[[gnu::weak]] void __tsan_write_range(void* address, unsigned long size);
+[[gnu::weak]] void __tsan_read_range(void* address, long size);
+[[gnu::weak]] void __tsan_write_range(void* address, long size);
 [[gnu::weak]] void AnnotateIgnoreSyncBegin(const char* file, int line);
 [[gnu::weak]] void AnnotateIgnoreSyncEnd(const char* file, int line);
 [[gnu::weak]] void AnnotateIgnoreReadsBegin(const char* file, int line);
@@ -117,10 +117,11 @@ void forget_data_races() {
 }
 
 void note_read(const void* address, std::size_t size) {
-  if (under_thread_sanitizer()) __tsan_read_range(const_cast<void*>(address), size);
+  if (under_thread_sanitizer())
+    __tsan_read_range(const_cast<void*>(address), static_cast<long>(size));
 }
 void note_write(void* address, std::size_t size) {
-  if (under_thread_sanitizer()) __tsan_write_range(address, size);
+  if (under_thread_sanitizer()) __tsan_write_range(address, static_cast<long>(size));
 }
 
 }  // namespace cudasim
