@@ -30,6 +30,10 @@
 #include <tandem/nn/visitor.h>
 #include <tandem/optim/adam.h>
 #include <tandem/optim/clip.h>
+#include <tandem/optim/named_numbers.h>
 #include <tandem/optim/optimizer.h>
+#include <tandem/optim/plateau.h>
+#include <tandem/optim/schedule.h>
+#include <tandem/optim/schedule_rules.h>
 #include <tandem/optim/sgd.h>
 #include <tandem/parallel/data_parallel.h>
