@@ -17,9 +17,12 @@
 #include <tandem/core/tensor.h>
 #include <tandem/core/thread_state.h>
 #include <tandem/core/trace.h>
+#include <tandem/data/cifar10.h>
 #include <tandem/data/csv.h>
 #include <tandem/data/dataset.h>
 #include <tandem/data/digits.h>
+#include <tandem/data/fashion_mnist.h>
+#include <tandem/data/idx.h>
 #include <tandem/data/loader.h>
 #include <tandem/nn/activations.h>
 #include <tandem/nn/init.h>

@@ -1,15 +1,10 @@
 #include <charconv>
 #include <cmath>
-#include <fstream>
-#include <sstream>
 #include <string_view>
 
 #include <tandem/core/error.h>
 #include <tandem/data/csv.h>
-
-#ifdef TANDEM_ZLIB
-#include <zlib.h>
-#endif
+#include <tandem/data/file.h>
 
 namespace tandem::data {
 namespace {
@@ -19,33 +14,6 @@ std::string_view trimmed(std::string_view text) {
   while (!text.empty() && blank(text.front())) text.remove_prefix(1);
   while (!text.empty() && blank(text.back())) text.remove_suffix(1);
   return text;
-}
-
-/// The whole file as text, unpacked.
-std::string read_text(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  check(file.is_open(), "[read_csv] cannot open '", path, "'");
-  std::ostringstream text;
-  text << file.rdbuf();
-  check(!file.bad() && (text.good() || text.str().empty()), "[read_csv] cannot read '", path, "'");
-  std::string bytes = text.str();
-  if (!bytes.starts_with("\x1f\x8b")) return bytes;  // not gzip
-
-#ifdef TANDEM_ZLIB
-  bytes.clear();
-  const gzFile packed = gzopen(path.c_str(), "rb");
-  check(packed != nullptr, "[read_csv] cannot open '", path, "'");
-  char piece[1 << 16];
-  int count = 0;
-  while ((count = gzread(packed, piece, sizeof piece)) > 0) bytes.append(piece, std::size_t(count));
-  // A file that was cut off reads as a success; only closing tells.
-  const bool complete = gzclose(packed) == Z_OK && count == 0;
-  check(complete, "[read_csv] '", path, "' is a damaged gzip file");
-  return bytes;
-#else
-  throw UsageError(str("[read_csv] '", path,
-                       "' is a gzip file, and Tandem was built without zlib. Unpack it first"));
-#endif
 }
 
 /// Appends the values of one line.
@@ -66,7 +34,10 @@ void read_row(std::string_view line, const std::string& where, std::vector<float
 }  // namespace
 
 Table read_csv(const std::string& path, const CsvOptions& options) {
-  const std::string text = read_text(path);
+  return parse_csv(read_file(path, "read_csv"), path, options);
+}
+
+Table parse_csv(std::string_view text, const std::string& name, const CsvOptions& options) {
   Table table{.columns = options.columns};
   std::string_view rest = text;
   for (int number = 1; !rest.empty(); ++number) {
@@ -75,7 +46,7 @@ Table read_csv(const std::string& path, const CsvOptions& options) {
     rest.remove_prefix(end == rest.npos ? rest.size() : end + 1);
     if (line.empty()) continue;
 
-    const std::string where = str("[read_csv] ", path, ", line ", number);
+    const std::string where = str("[read_csv] ", name, ", line ", number);
     const std::size_t before = table.values.size();
     read_row(line, where, table.values);
     const std::int64_t columns = std::int64_t(table.values.size() - before);
@@ -83,7 +54,7 @@ Table read_csv(const std::string& path, const CsvOptions& options) {
     check(columns == table.columns, where, ": ", columns, " values instead of ", table.columns);
     ++table.rows;
   }
-  check(table.rows > 0, "[read_csv] '", path, "' has no rows");
+  check(table.rows > 0, "[read_csv] '", name, "' has no rows");
   return table;
 }
 

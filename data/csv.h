@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace tandem::data {
@@ -26,5 +27,7 @@ struct CsvOptions {
 /// Throws UsageError naming the file, and the line where there is one: no such file, a value that
 /// is not a finite number, a row of another length, no rows.
 Table read_csv(const std::string& path, const CsvOptions& options = {});
+/// The same from memory; `name` is for messages.
+Table parse_csv(std::string_view text, const std::string& name, const CsvOptions& options = {});
 
 }  // namespace tandem::data

@@ -7,8 +7,8 @@
 #include <tandem/core/error.h>
 #include <tandem/data/csv.h>
 
-#include "temporary_file.h"
 #include "tests/support/check.h"
+#include "tests/support/temporary_file.h"
 
 using namespace tandem;
 using tandem::test::TemporaryFile;

@@ -10,8 +10,8 @@
 #include <tandem/core/random.h>
 #include <tandem/data/digits.h>
 
-#include "temporary_file.h"
 #include "tests/support/check.h"
+#include "tests/support/temporary_file.h"
 
 using namespace tandem;
 using tandem::test::TemporaryFile;
