@@ -24,6 +24,8 @@
 #include <tandem/data/fashion_mnist.h>
 #include <tandem/data/idx.h>
 #include <tandem/data/loader.h>
+#include <tandem/io/checkpoint.h>
+#include <tandem/io/safetensors.h>
 #include <tandem/nn/activations.h>
 #include <tandem/nn/init.h>
 #include <tandem/nn/linear.h>

@@ -4,7 +4,7 @@
 #   2. A backend's private headers are seen by that backend alone (and core/cpu/backend.h by
 #      core/device.cpp, which holds the table of backends); samples, tests and benches use public
 #      headers.
-#   3. Eigen, oneDNN, CUDA and zlib headers never appear in a public header.
+#   3. Eigen, oneDNN, CUDA, zlib and JSON headers never appear in a public header.
 #   4. CUDA is asked about by the preprocessor in at most two files.
 #   5. No library file is longer than 400 lines.
 cmake_minimum_required(VERSION 3.25)
@@ -30,7 +30,7 @@ function(check_include file folder header)
     if(target MATCHES "^(core|nn|optim|amp|data|io|parallel)/")
       string(PREPEND target "tandem/")  # the same file by its path in the repository
     elseif(file MATCHES "\\.h$" AND folder IN_LIST library AND NOT file MATCHES "^core/(cpu|cuda)/"
-           AND target MATCHES "^(Eigen|unsupported/Eigen|oneapi|dnnl|cuda|cublas|cudnn|zlib)")
+           AND target MATCHES "^(Eigen|unsupported/Eigen|oneapi|dnnl|cuda|cublas|cudnn|zlib|nlohmann)")
       list(APPEND errors "${file}: a public header includes <${header}>")
     endif()
   endif()

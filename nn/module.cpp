@@ -144,9 +144,11 @@ LoadReport Module::load_state_dict(const StateDict& state, const LoadOptions& op
     }
   }
   for (const auto& [name, t] : own) {
-    if (!state.contains((prefix ? std::string(kWrapped) : "") + name)) {
-      report.missing.push_back(name);
-    }
+    const bool found = state.contains((prefix ? std::string(kWrapped) : "") + name) ||
+                       std::any_of(copies.begin(), copies.end(), [&t = t](const auto& c) {
+                         return c.first.same_as(t.array());  // tied: once is enough
+                       });
+    if (!found) report.missing.push_back(name);
   }
 
   std::string problems;

@@ -55,7 +55,8 @@ struct Module {
   void requires_grad_(bool on = true);
 
   StateDict state_dict();
-  /// Copies values into this module's tensors; a leading "module." of all names is accepted.
+  /// Copies values into this module's tensors; a leading "module." of all names is accepted, and of
+  /// the names of a tied tensor one is enough.
   /// Nothing changes unless all of it fits: one UsageError lists missing, unexpected and mismatched
   /// names.
   LoadReport load_state_dict(const StateDict& state, const LoadOptions& options = {});
