@@ -103,11 +103,16 @@ class Backend : public RawMemory {
   /// Along the last dimension: y = softmax(x), or its logarithm. y contiguous.
   virtual void softmax(bool log, const Array& x, Array& y) = 0;
   virtual void softmax_grad(bool log, const Array& y, const Array& dy, Array& dx) = 0;
-  /// loss[i] = -logp[i, target[i]]; logp (N, C), target (N) int64. Throws UsageError for a target
-  /// outside [0, C), naming row and value.
-  virtual void nll(const Array& logp, const Array& target, Array& loss) = 0;
-  /// dlogp[i, c] = c == target[i] ? -dloss[i] : 0
-  virtual void nll_grad(const Array& target, const Array& dloss, Array& dlogp) = 0;
+  /// row_weight[i] = weight[target[i]], or 1 without a weight; loss[i] = -row_weight[i] logp[i,
+  /// target[i]]; both 0 where target[i] is `ignore_index`. logp (N, C), target (N) int64, weight
+  /// (C) or undefined; weight, loss and row_weight are float32 for 16-bit logp. Throws UsageError
+  /// for another target outside [0, C), naming row and value.
+  virtual void nll(const Array& logp, const Array& target, const Array& weight,
+                   std::int64_t ignore_index, Array& loss, Array& row_weight) = 0;
+  /// dlogp[i, c] = c == target[i] ? -row_weight[i] dloss[i] : 0; rows that are ignored are 0
+  /// whatever dloss is. dloss is of row_weight's type.
+  virtual void nll_grad(const Array& target, const Array& row_weight, std::int64_t ignore_index,
+                        const Array& dloss, Array& dlogp) = 0;
 
   /// y = x * dropout_scales() of the row and the position in it; rows are dim 0. x contiguous.
   virtual void dropout(const DropoutKey& key, const Array& x, Array& y) = 0;

@@ -1,4 +1,5 @@
-// Functors: every pointwise rule of the library, written once.
+// Functors: every pointwise rule of the library, written once; those of two operands are in
+// zip_rules.h.
 //
 // A rule is a small struct of static functions: the value, and the derivative times dy. The same
 // struct runs in the CPU's loops, in CUDA's kernels, and as the oracle of the tests. Rules with
@@ -14,14 +15,12 @@
 #include <type_traits>
 
 #include <tandem/core/half.h>
+#include <tandem/core/zip_rules.h>
 
 namespace tandem {
 
 /// What backward needs of a map y = f(x).
 enum class Saves : std::uint8_t { nothing, input, output };
-
-/// Which elements a rule accepts. Arithmetic happens in float32 for 16- and 32-bit floats.
-enum class Domain : std::uint8_t { floats, numbers, bools };
 
 /// Numbers that a rule takes along, in the type it computes in.
 template <class T>
@@ -172,6 +171,34 @@ struct Gelu : MapRule<Saves::input, Domain::floats, true> {
   }
 };
 
+// y = x / (1 + exp(-x))
+struct Silu : MapRule<Saves::input, Domain::floats, true> {
+  template <class X, class P>
+  TANDEM_HD static auto forward(const X& x, P) {
+    using std::exp;
+    return x / (scalar_of<X>(1) + exp(-x));
+  }
+  // s = sigmoid(x):  dy s (1 + x (1 - s))
+  template <class X, class P>
+  TANDEM_HD static auto grad(const X& x, const X& dy, P) {
+    using std::exp;
+    using T = scalar_of<X>;
+    return dy / (T(1) + exp(-x)) * (T(1) + x * (T(1) - T(1) / (T(1) + exp(-x))));
+  }
+};
+
+// y = x where x > 0, else a x; the derivative at 0 is a
+struct LeakyRelu : MapRule<Saves::input> {
+  template <class T>
+  TANDEM_HD static T forward(T x, Params<T> p) {
+    return x > T(0) ? x : p.a * x;
+  }
+  template <class T>
+  TANDEM_HD static T grad(T x, T dy, Params<T> p) {
+    return x > T(0) ? dy : p.a * dy;
+  }
+};
+
 // y = min(max(x, a), b); NaN stays NaN; dy passes where a <= x <= b
 struct Clamp : MapRule<Saves::input, Domain::numbers> {
   template <class T>
@@ -188,127 +215,6 @@ struct Clamp : MapRule<Saves::input, Domain::numbers> {
 struct LogicalNot : MapRule<Saves::nothing, Domain::bools> {
   TANDEM_HD static bool forward(bool x, Params<bool>) { return !x; }
 };
-
-// ---- zips: y = f(a, b)
-
-/// What the derivative of a zip with respect to one operand is made of.
-enum class Pull : std::uint8_t { none, pass, negate, formula };
-
-template <Pull kPullA, Pull kPullB, Domain kDomain = Domain::numbers>
-struct ZipRule {
-  static constexpr Pull pull_a = kPullA;  // pass: dy itself; negate: -dy; formula: grad_a()
-  static constexpr Pull pull_b = kPullB;
-  static constexpr Domain domain = kDomain;
-  static constexpr bool compares = false;  // true: the result is bool
-};
-
-struct Add : ZipRule<Pull::pass, Pull::pass> {
-  template <class T>
-  TANDEM_HD static T forward(T a, T b) {
-    return a + b;
-  }
-};
-
-struct Sub : ZipRule<Pull::pass, Pull::negate> {
-  template <class T>
-  TANDEM_HD static T forward(T a, T b) {
-    return a - b;
-  }
-};
-
-struct Mul : ZipRule<Pull::formula, Pull::formula> {
-  template <class T>
-  TANDEM_HD static T forward(T a, T b) {
-    return a * b;
-  }
-  template <class T>
-  TANDEM_HD static T grad_a(T, T b, T dy) {
-    return dy * b;
-  }
-  template <class T>
-  TANDEM_HD static T grad_b(T a, T, T dy) {
-    return dy * a;
-  }
-};
-
-struct Div : ZipRule<Pull::formula, Pull::formula, Domain::floats> {
-  template <class T>
-  TANDEM_HD static T forward(T a, T b) {
-    return a / b;
-  }
-  template <class T>
-  TANDEM_HD static T grad_a(T, T b, T dy) {
-    return dy / b;
-  }
-  template <class T>
-  TANDEM_HD static T grad_b(T a, T b, T dy) {
-    return -dy * ((a / b) / b);
-  }
-};
-
-// y = a^b; d/da = b a^(b-1), 0 where b = 0; d/db = a^b log a, 0 where a = 0 and b >= 0
-struct Pow : ZipRule<Pull::formula, Pull::formula, Domain::floats> {
-  template <class T>
-  TANDEM_HD static T forward(T a, T b) {
-    return std::pow(a, b);
-  }
-  template <class T>
-  TANDEM_HD static T grad_a(T a, T b, T dy) {
-    return b == T(0) ? T(0) : dy * (b * std::pow(a, b - T(1)));
-  }
-  template <class T>
-  TANDEM_HD static T grad_b(T a, T b, T dy) {
-    return a == T(0) && b >= T(0) ? T(0) : dy * (std::pow(a, b) * std::log(a));
-  }
-};
-
-// NaN wins; where both are equal each gets half of dy
-struct Maximum : ZipRule<Pull::formula, Pull::formula> {
-  template <class T>
-  TANDEM_HD static T forward(T a, T b) {
-    return a > b || a != a ? a : b;
-  }
-  template <class T>
-  TANDEM_HD static T grad_a(T a, T b, T dy) {
-    return a > b ? dy : (a == b ? dy / T(2) : T(0));
-  }
-  template <class T>
-  TANDEM_HD static T grad_b(T a, T b, T dy) {
-    return grad_a(b, a, dy);
-  }
-};
-
-struct Minimum : ZipRule<Pull::formula, Pull::formula> {
-  template <class T>
-  TANDEM_HD static T forward(T a, T b) {
-    return a < b || a != a ? a : b;
-  }
-  template <class T>
-  TANDEM_HD static T grad_a(T a, T b, T dy) {
-    return a < b ? dy : (a == b ? dy / T(2) : T(0));
-  }
-  template <class T>
-  TANDEM_HD static T grad_b(T a, T b, T dy) {
-    return grad_a(b, a, dy);
-  }
-};
-
-struct CompareRule : ZipRule<Pull::none, Pull::none> {
-  static constexpr bool compares = true;
-};
-// clang-format off
-struct Eq : CompareRule { template <class T> TANDEM_HD static bool forward(T a, T b) { return a == b; } };
-struct Ne : CompareRule { template <class T> TANDEM_HD static bool forward(T a, T b) { return a != b; } };
-struct Lt : CompareRule { template <class T> TANDEM_HD static bool forward(T a, T b) { return a < b; } };
-struct Le : CompareRule { template <class T> TANDEM_HD static bool forward(T a, T b) { return a <= b; } };
-struct Gt : CompareRule { template <class T> TANDEM_HD static bool forward(T a, T b) { return a > b; } };
-struct Ge : CompareRule { template <class T> TANDEM_HD static bool forward(T a, T b) { return a >= b; } };
-
-struct LogicRule : ZipRule<Pull::none, Pull::none, Domain::bools> {};
-struct And : LogicRule { TANDEM_HD static bool forward(bool a, bool b) { return a && b; } };
-struct Or : LogicRule { TANDEM_HD static bool forward(bool a, bool b) { return a || b; } };
-struct Xor : LogicRule { TANDEM_HD static bool forward(bool a, bool b) { return a != b; } };
-// clang-format on
 
 // ---- zips with a number for one operand, made of the rules above
 
@@ -364,11 +270,11 @@ constexpr int position(OpList<G...>) {
 }
 }  // namespace detail
 
-using MapOps = OpList<Neg, Abs, Exp, Log, Sqrt, Tanh, Sigmoid, Relu, Gelu, Clamp, LogicalNot,
-                      WithRight<Add>, WithRight<Mul>, WithRight<Div>, WithRight<Pow>, WithLeft<Sub>,
-                      WithLeft<Div>, WithLeft<Pow>>;
-using ZipOps =
-    OpList<Add, Sub, Mul, Div, Pow, Maximum, Minimum, Eq, Ne, Lt, Le, Gt, Ge, And, Or, Xor>;
+using MapOps = OpList<Neg, Abs, Exp, Log, Sqrt, Tanh, Sigmoid, Relu, Gelu, Silu, LeakyRelu, Clamp,
+                      LogicalNot, WithRight<Add>, WithRight<Mul>, WithRight<Div>, WithRight<Pow>,
+                      WithLeft<Sub>, WithLeft<Div>, WithLeft<Pow>>;
+using ZipOps = OpList<Add, Sub, Mul, Div, Pow, Maximum, Minimum, BceWithLogits, Eq, Ne, Lt, Le, Gt,
+                      Ge, And, Or, Xor>;
 
 /// Op codes: positions in the lists.
 enum class MapOp : std::uint8_t {};

@@ -3,6 +3,7 @@
 
 #include <tandem/core/ops/dropout.h>
 #include <tandem/core/ops/pointwise.h>
+#include <tandem/core/ops/softmax.h>
 #include <tandem/core/ops/views.h>
 
 namespace tandem::nn {
@@ -18,6 +19,42 @@ Tensor Tanh::forward(const Tensor& x) {
 }
 Tensor Sigmoid::forward(const Tensor& x) {
   return sigmoid(x);
+}
+
+Tensor SiLU::forward(const Tensor& x) {
+  return silu(x);
+}
+
+Tensor LeakyReLU::forward(const Tensor& x) {
+  return leaky_relu(x, negative_slope);
+}
+
+void LeakyReLU::visit(Visitor& v) {
+  v("negative_slope", negative_slope);
+}
+
+std::string LeakyReLU::describe() const {
+  return str("LeakyReLU(negative_slope=", negative_slope, ")");
+}
+
+Tensor Softmax::forward(const Tensor& x) {
+  return softmax(x, dim);
+}
+
+void Softmax::visit(Visitor& v) {
+  v("dim", dim);
+}
+
+std::string Softmax::describe() const {
+  return str("Softmax(dim=", dim, ")");
+}
+
+Tensor LogSoftmax::forward(const Tensor& x) {
+  return log_softmax(x, dim);
+}
+
+std::string LogSoftmax::describe() const {
+  return str("LogSoftmax(dim=", dim, ")");
 }
 
 Tensor Flatten::forward(const Tensor& x) {

@@ -19,6 +19,23 @@ struct GELU : Layer {
   void visit(Visitor&) override {}
 };
 
+/// x sigmoid(x)
+struct SiLU : Layer {
+  Tensor forward(const Tensor& x) override;
+  void visit(Visitor&) override {}
+};
+
+/// x where x > 0, else negative_slope x.
+struct LeakyReLU : Layer {
+  double negative_slope;
+
+  explicit LeakyReLU(double slope = 0.01) : negative_slope(slope) {}
+
+  Tensor forward(const Tensor& x) override;
+  void visit(Visitor& v) override;
+  std::string describe() const override;
+};
+
 struct Tanh : Layer {
   Tensor forward(const Tensor& x) override;
   void visit(Visitor&) override {}
@@ -28,6 +45,23 @@ struct Tanh : Layer {
 struct Sigmoid : Layer {
   Tensor forward(const Tensor& x) override;
   void visit(Visitor&) override {}
+};
+
+/// Probabilities along `dim`, or their logarithms. For a loss, cross_entropy() takes the logits: it
+/// needs neither.
+struct Softmax : Layer {
+  int dim;
+
+  explicit Softmax(int along) : dim(along) {}
+
+  Tensor forward(const Tensor& x) override;
+  void visit(Visitor& v) override;
+  std::string describe() const override;
+};
+struct LogSoftmax : Softmax {
+  using Softmax::Softmax;
+  Tensor forward(const Tensor& x) override;
+  std::string describe() const override;
 };
 
 /// Joins the dimensions start_dim..end_dim; by default all but the batch: (N, ...) -> (N, D).

@@ -38,8 +38,10 @@ class CpuBackend final : public Backend {
 
   void softmax(bool log, const Array& x, Array& y) override;
   void softmax_grad(bool log, const Array& y, const Array& dy, Array& dx) override;
-  void nll(const Array& logp, const Array& target, Array& loss) override;
-  void nll_grad(const Array& target, const Array& dloss, Array& dlogp) override;
+  void nll(const Array& logp, const Array& target, const Array& weight, std::int64_t ignore_index,
+           Array& loss, Array& row_weight) override;
+  void nll_grad(const Array& target, const Array& row_weight, std::int64_t ignore_index,
+                const Array& dloss, Array& dlogp) override;
 
   void dropout(const DropoutKey& key, const Array& x, Array& y) override;
 

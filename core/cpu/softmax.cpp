@@ -85,6 +85,12 @@ void softmax_grad_row(bool log, std::int64_t n, const C* y, const C* dy, C* dx, 
   }
 }
 
+// Element i of a one-dimensional array.
+template <class T>
+T element(const Array& a, std::int64_t i) {
+  return a.data<T>()[i * a.strides()[0]];
+}
+
 }  // namespace
 
 void CpuBackend::softmax(bool log, const Array& x, Array& y) {
@@ -114,33 +120,37 @@ void CpuBackend::softmax_grad(bool log, const Array& y, const Array& dy, Array& 
   });
 }
 
-void CpuBackend::nll(const Array& logp, const Array& target, Array& loss) {
+void CpuBackend::nll(const Array& logp, const Array& target, const Array& weight,
+                     std::int64_t ignore_index, Array& loss, Array& row_weight) {
   const std::int64_t rows = logp.size(0), classes = logp.size(1);
-  const auto label = [&](std::int64_t i) {
-    return target.data<std::int64_t>()[i * target.strides()[0]];
-  };
   for (std::int64_t i = 0; i < rows; ++i) {
-    check(label(i) >= 0 && label(i) < classes, "[cross_entropy] target ", label(i), " of row ", i,
+    const std::int64_t c = element<std::int64_t>(target, i);
+    check(c == ignore_index || (c >= 0 && c < classes), "[cross_entropy] target ", c, " of row ", i,
           " is outside [0, ", classes, ")");
   }
   host::with_type(logp.dtype(), [&]<class T>(host::Type<T>) {
+    using C = std::conditional_t<host::is_half<T>, float, T>;
     for (std::int64_t i = 0; i < rows; ++i) {
-      const T x = logp.data<T>()[i * logp.strides()[0] + label(i) * logp.strides()[1]];
-      using C = std::conditional_t<host::is_half<T>, float, T>;
-      loss.fresh_data<T>()[i * loss.strides()[0]] = host::convert<T>(C(-C(x)));
+      const std::int64_t c = element<std::int64_t>(target, i);
+      const bool ignored = c == ignore_index;
+      const C w = ignored ? C(0) : weight.defined() ? element<C>(weight, c) : C(1);
+      row_weight.fresh_data<C>()[i * row_weight.strides()[0]] = w;
+      loss.fresh_data<C>()[i * loss.strides()[0]] =
+          ignored ? C(0) : -(w * C(logp.data<T>()[i * logp.strides()[0] + c * logp.strides()[1]]));
     }
   });
 }
 
-void CpuBackend::nll_grad(const Array& target, const Array& dloss, Array& dlogp) {
+void CpuBackend::nll_grad(const Array& target, const Array& row_weight, std::int64_t ignore_index,
+                          const Array& dloss, Array& dlogp) {
   fill(dlogp, 0);
   host::with_type(dlogp.dtype(), [&]<class T>(host::Type<T>) {
     using C = std::conditional_t<host::is_half<T>, float, T>;
     for (std::int64_t i = 0; i < dlogp.size(0); ++i) {
-      const std::int64_t c = target.data<std::int64_t>()[i * target.strides()[0]];
-      const C g = C(dloss.data<T>()[i * dloss.strides()[0]]);
+      const std::int64_t c = element<std::int64_t>(target, i);
+      if (c == ignore_index) continue;
       dlogp.fresh_data<T>()[i * dlogp.strides()[0] + c * dlogp.strides()[1]] =
-          host::convert<T>(C(-g));
+          host::convert<T>(C(-(element<C>(row_weight, i) * element<C>(dloss, i))));
     }
   });
 }

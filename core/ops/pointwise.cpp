@@ -199,6 +199,8 @@ Tensor tanh(const Tensor& x) { return unary<Tanh>("tanh", x); }
 Tensor sigmoid(const Tensor& x) { return unary<Sigmoid>("sigmoid", x); }
 Tensor relu(const Tensor& x) { return unary<Relu>("relu", x); }
 Tensor gelu(const Tensor& x) { return unary<Gelu>("gelu", x); }
+Tensor silu(const Tensor& x) { return unary<Silu>("silu", x); }
+Tensor leaky_relu(const Tensor& x, double slope) { return unary<LeakyRelu>("leaky_relu", x, {slope}); }
 
 Tensor eq(const Tensor& a, const Tensor& b) { return compare<Eq>("eq", a, b); }
 Tensor ne(const Tensor& a, const Tensor& b) { return compare<Ne>("ne", a, b); }

@@ -37,6 +37,10 @@ Tensor sigmoid(const Tensor& x);
 Tensor relu(const Tensor& x);
 /// The exact form: x/2 (1 + erf(x / sqrt 2)).
 Tensor gelu(const Tensor& x);
+/// x sigmoid(x)
+Tensor silu(const Tensor& x);
+/// x where x > 0, else negative_slope x.
+Tensor leaky_relu(const Tensor& x, double negative_slope = 0.01);
 Tensor clamp(const Tensor& x, Scalar min, Scalar max);
 
 /// Comparisons give bool.

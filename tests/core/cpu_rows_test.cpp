@@ -103,24 +103,41 @@ TEST_CASE("cpu softmax: bits depend on the row alone") {
   }
 }
 
-TEST_CASE("cpu nll: minus the log-probability of the target, and its gradient") {
+namespace {
+DType real(DType dtype) {
+  return dtype == float64 ? float64 : float32;
+}
+}  // namespace
+
+TEST_CASE("cpu nll: minus the weighted log-probability of the target, and its gradient") {
   for (DType dtype : {float32, float64, float16, bfloat16}) {
     for (Lie lie : kLies) {
-      const auto values = whole_numbers(12, 54);
-      const Array logp = lying(lie, values, {4, 3}, dtype);
-      const Array target = lying(lie, {2, 0, 1, 2}, {4}, int64);
-      Array loss = garbage({4}, dtype, lie);
-      cpu_backend().nll(logp, target, loss);
-      CHECK(values_of(loss) ==
-            std::vector<double>{-values[2], -values[3], -values[7], -values[11]});
-      Array dlogp = garbage({4, 3}, dtype, lie);
-      cpu_backend().nll_grad(target, lying(lie, {1, 2, 3, 4}, {4}, dtype), dlogp);
-      CHECK(values_of(dlogp) == std::vector<double>{0, 0, -1, -2, 0, 0, 0, -3, 0, 0, 0, -4});
-      CHECK(gaps_are_intact(dlogp));
+      const auto values = whole_numbers(15, 54);
+      const Array logp = lying(lie, values, {5, 3}, dtype);
+      const Array target = lying(lie, {2, 0, 1, 7, 2}, {5}, int64);  // row 3 is ignored
+      const Array weight = lying(lie, {3, 0.5, 2}, {3}, real(dtype));
+      for (const bool weighted : {false, true}) {
+        const std::vector<double> w =
+            weighted ? std::vector<double>{2, 3, 0.5, 0, 2} : std::vector<double>{1, 1, 1, 0, 1};
+        Array loss = garbage({5}, real(dtype), lie), row_weight = garbage({5}, real(dtype), lie);
+        cpu_backend().nll(logp, target, weighted ? weight : Array(), 7, loss, row_weight);
+        CHECK(values_of(row_weight) == w);
+        CHECK(values_of(loss) == std::vector<double>{-values[2] * w[0], -values[3] * w[1],
+                                                     -values[7] * w[2], 0, -values[14] * w[4]});
+        Array dlogp = garbage({5, 3}, dtype, lie);
+        const double inf = std::numeric_limits<double>::infinity();
+        const Array dloss = lying(lie, {1, 2, 3, inf, 4}, {5}, real(dtype));
+        cpu_backend().nll_grad(target, row_weight, 7, dloss, dlogp);
+        CHECK(values_of(dlogp) == std::vector<double>{0, 0, -w[0], -2 * w[1], 0, 0, 0, -3 * w[2], 0,
+                                                      0, 0, 0, 0, 0, -4 * w[4]});
+        CHECK(gaps_are_intact(dlogp));
+        CHECK(gaps_are_intact(loss));
+        CHECK(gaps_are_intact(row_weight));
+      }
     }
   }
-  Array none = garbage({0}, float32);
-  cpu_backend().nll(garbage({0, 3}, float32), garbage({0}, int64), none);
+  Array none = garbage({0}, float32), no_weight = garbage({0}, float32);
+  cpu_backend().nll(garbage({0, 3}, float32), garbage({0}, int64), Array(), -100, none, no_weight);
 }
 
 TEST_CASE("cpu nll: a target outside of the classes is refused before anything is written") {
@@ -128,11 +145,13 @@ TEST_CASE("cpu nll: a target outside of the classes is refused before anything i
   for (const auto& [bad, text] : {std::pair{12.0, "target 12 of row 1"},
                                   {-1.0, "target -1 of row 1"},
                                   {10.0, "target 10 of row 1"}}) {
-    Array loss = array_of({7, 8}, {2});
+    Array loss = array_of({7, 8}, {2}), row_weight = array_of({7, 8}, {2});
     const Array target = array_of({3, bad}, {2}, int64);
-    CHECK(throws<UsageError>([&] { cpu_backend().nll(logp, target, loss); },
-                             {"[cross_entropy]", text, "is outside [0, 10)"}));
+    CHECK(throws<UsageError>(
+        [&] { cpu_backend().nll(logp, target, Array(), -100, loss, row_weight); },
+        {"[cross_entropy]", text, "is outside [0, 10)"}));
     CHECK(values_of(loss) == std::vector<double>{7, 8});
+    CHECK(values_of(row_weight) == std::vector<double>{7, 8});
   }
 }
 

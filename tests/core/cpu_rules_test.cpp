@@ -105,6 +105,7 @@ TEST_CASE_TEMPLATE("cpu rules: Inf, NaN and 0 are where the C library has them",
   check_kinds<Tanh>(edges<C>());
   check_kinds<Sigmoid>(edges<C>());
   check_kinds<Gelu>(edges<C>());
+  check_kinds<Silu>(edges<C>());
   check_kinds<Sqrt>(edges<C>());
   check_kinds<Abs>(edges<C>());
   check_kinds<Relu>(edges<C>());
@@ -151,6 +152,16 @@ TEST_CASE("cpu rules: gelu is within 1e-6 of the exact value, relative above 1")
   CHECK(worst_ulps(d, grad<Gelu>(d), exact_grad<Gelu>, 1.0) < 8);
 }
 
+// The derivative has x (1 - s): the rounding of s times x, up to where s is 1 (17 and 37).
+TEST_CASE("cpu rules: silu is within a few units, its derivative relative to 1") {
+  const auto x = spread<float>(-80, 80, 60001);
+  CHECK(worst_ulps(x, forward<Silu>(x), exact<Silu>) < 5);
+  CHECK(worst_ulps(x, grad<Silu>(x), exact_grad<Silu>, 1.0) < 12);
+  const auto d = spread<double>(-700, 700, 20001);
+  CHECK(worst_ulps(d, forward<Silu>(d), exact<Silu>) < 5);
+  CHECK(worst_ulps(d, grad<Silu>(d), exact_grad<Silu>, 1.0) < 24);
+}
+
 TEST_CASE("cpu rules: derivatives are within a few units of the last place") {
   const auto y = spread<float>(0.001, 0.999, 20001);
   // 1 - y^2 cancels near 1: an absolute error of a unit of 1 is what float32 can give.
@@ -173,7 +184,8 @@ TEST_CASE_TEMPLATE("cpu rules: bits depend on the value, not on place, length or
   const std::int64_t n = 67;
   const auto values = random_doubles(n, 21, 0.01, 9);
   const Array x = lying(Lie::row_major, values, {n}, dtype_of<C>);
-  for (MapOp op : {map_op<Exp>, map_op<Log>, map_op<Tanh>, map_op<Sigmoid>, map_op<Gelu>}) {
+  for (MapOp op :
+       {map_op<Exp>, map_op<Log>, map_op<Tanh>, map_op<Sigmoid>, map_op<Gelu>, map_op<Silu>}) {
     Array whole = garbage({n}, dtype_of<C>), dwhole = garbage({n}, dtype_of<C>);
     cpu_backend().map(op, {}, x, whole);
     cpu_backend().map_grad(op, {}, x, x, dwhole);

@@ -101,6 +101,18 @@ TEST_CASE("layers without weights compute what their ops do") {
   CHECK(close(nn::Sigmoid()(x), {1 / (1 + std::exp(2)), 0.5, 1 / (1 + std::exp(-1.5))}));
   const auto gelu = [](double v) { return v / 2 * (1 + std::erf(v / std::sqrt(2.0))); };
   CHECK(close(nn::GELU()(x), {gelu(-2), 0, gelu(1.5)}));
+  CHECK(close(nn::SiLU()(x), {-2 / (1 + std::exp(2)), 0, 1.5 / (1 + std::exp(-1.5))}));
+  CHECK(close(nn::LeakyReLU()(x), {-0.02, 0, 1.5}));
+  CHECK(close(nn::LeakyReLU(0.5)(x), {-1, 0, 1.5}, kExact));
+}
+
+TEST_CASE("Softmax and LogSoftmax: along the dimension that was asked for") {
+  const Tensor x = tensor_of({0, std::log(3.0), 0, 0}, {2, 2});
+  CHECK(close(nn::Softmax(1)(x), {0.25, 0.75, 0.5, 0.5}));
+  CHECK(close(nn::Softmax(0)(x), {0.5, 0.75, 0.5, 0.25}));
+  CHECK(close(nn::LogSoftmax(-1)(x), {std::log(0.25), std::log(0.75), -std::log(2), -std::log(2)}));
+  CHECK(str(nn::Softmax(1), nn::LogSoftmax(-1), nn::LeakyReLU(), nn::SiLU()) ==
+        "Softmax(dim=1)LogSoftmax(dim=-1)LeakyReLU(negative_slope=0.01)SiLU()");
 }
 
 TEST_CASE("Flatten: all but the batch, or the dimensions asked for") {

@@ -2,7 +2,6 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <functional>
 #include <span>
 
 #include <tandem/core/autograd.h>
@@ -12,6 +11,7 @@
 #include <tandem/nn/loss.h>
 
 #include "tests/nn/golden_nn.h"
+#include "tests/nn/pattern.h"
 #include "tests/support/check.h"
 
 using namespace tandem;
@@ -33,23 +33,6 @@ const std::vector<std::int64_t> kTargets{2, 0, 3};
 
 Tensor targets(Device device = cpu(0)) {
   return from_vector(kTargets, {.device = device});
-}
-
-/// d f / d x by central differences, in float64: errors of 1e-8 or so.
-std::vector<double> slopes(const std::function<Tensor(const Tensor&)>& f, const Tensor& x) {
-  constexpr double kStep = 1e-5;
-  const std::vector<double> at = doubles(x);
-  std::vector<double> result;
-  for (std::size_t i = 0; i < at.size(); ++i) {
-    std::vector<double> low = at, high = at;
-    low[i] -= kStep;
-    high[i] += kStep;
-    const auto value = [&](const std::vector<double>& v) {
-      return f(tensor_of(v, x.shape(), float64)).item<double>();
-    };
-    result.push_back((value(high) - value(low)) / (2 * kStep));
-  }
-  return result;
 }
 
 }  // namespace

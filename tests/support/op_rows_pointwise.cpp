@@ -41,6 +41,15 @@ void add_functions(std::vector<OpRow>& rows) {
       "gelu", {-3, 3}, [](T x) { return gelu(x); },
       [](double x) { return x * 0.5 * std::erfc(-x / std::sqrt(2.0)); }));
   rows.push_back(unary(
+      "silu", {-4, 4}, [](T x) { return silu(x); },
+      [](double x) { return x / (1 + std::exp(-x)); }));
+  rows.push_back(unary(
+      "leaky_relu", {-2, 2, {0}}, [](T x) { return leaky_relu(x); },
+      [](double x) { return x < 0 ? 0.01 * x : x; }));
+  rows.push_back(unary(
+      "leaky_relu (negative slope)", {-2, 2, {0}}, [](T x) { return leaky_relu(x, -0.5); },
+      [](double x) { return x < 0 ? -0.5 * x : x; }));
+  rows.push_back(unary(
       "clamp", {-2, 2, {-1, 0.5}}, [](T x) { return clamp(x, -1, 0.5); },
       [](double x) { return x < -1    ? -1
                             : x > 0.5 ? 0.5
