@@ -28,10 +28,13 @@
 #include <tandem/io/safetensors.h>
 #include <tandem/nn/activations.h>
 #include <tandem/nn/init.h>
+#include <tandem/nn/inspect.h>
 #include <tandem/nn/linear.h>
 #include <tandem/nn/loss.h>
 #include <tandem/nn/module.h>
+#include <tandem/nn/observer.h>
 #include <tandem/nn/sequential.h>
+#include <tandem/nn/summary.h>
 #include <tandem/nn/visitor.h>
 #include <tandem/optim/adam.h>
 #include <tandem/optim/clip.h>

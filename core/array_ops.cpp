@@ -217,6 +217,8 @@ namespace {
 struct GemmShapes {
   Array a, b;
   Shape c;
+
+  std::int64_t flops() const { return 2 * c.numel() * a.size(2); }
 };
 
 GemmShapes prepare_gemm(const Array& a, const Array& b) {
@@ -239,6 +241,7 @@ Array gemm(const Array& a, const Array& b) {
   const GemmShapes s = prepare_gemm(a, b);
   Array c = Array::empty(s.c, a.dtype(), a.device());
   Array c3 = c.dim() == 3 ? c : c.unsqueeze(0);
+  trace::count_flops(s.flops());
   backend(a.device()).gemm(s.a, s.b, c3, false);
   return c;
 }
@@ -248,6 +251,7 @@ void gemm_accumulate(const Array& a, const Array& b, Array& c) {
   check(c.shape() == s.c && c.is_contiguous() && c.dtype() == a.dtype(),
         "[matmul] cannot add a result of shape ", s.c, " to ", c.shape());
   Array c3 = c.dim() == 3 ? c : c.unsqueeze(0);
+  trace::count_flops(s.flops());
   backend(a.device()).gemm(s.a, s.b, c3, true);
   c.storage()->raise_version();
 }

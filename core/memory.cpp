@@ -233,5 +233,16 @@ std::string table(const std::vector<Device>& devices, bool peak) {
   return out.str();
 }
 
+std::string line(const std::vector<Device>& devices) {
+  std::ostringstream out;
+  out << std::fixed << std::setprecision(1);
+  for (std::size_t i = 0; i < devices.size(); ++i) {
+    const MemoryStats s = stats(devices[i]);
+    out << (i == 0 ? "" : " | ") << devices[i] << " " << mib(s.allocated) << " (peak "
+        << double(s.peak_allocated) / (1 << 20) << ")";
+  }
+  return out.str();
+}
+
 }  // namespace memory
 }  // namespace tandem

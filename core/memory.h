@@ -125,6 +125,8 @@ void empty_cache(Device device);
 void set_limit(Device device, std::int64_t bytes);
 /// A table for people: a line per device, a column per category in use; MiB, peaks if asked for.
 std::string table(const std::vector<Device>& devices, bool peak = false);
+/// In one line: "cpu:0 12.3 MiB (peak 40.1) | cpu:1 8.0 MiB (peak 9.5)".
+std::string line(const std::vector<Device>& devices);
 
 }  // namespace memory
 }  // namespace tandem

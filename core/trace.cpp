@@ -17,6 +17,8 @@ struct Counters {
 
 std::array<Counters, 2 * kMaxDevices> counters;
 
+thread_local constinit std::int64_t flops_of_thread = 0;
+
 Counters& of(Device d) {
   return counters[std::hash<Device>{}(d)];
 }
@@ -44,6 +46,14 @@ void count_copy(Device from, Device to, std::int64_t bytes) {
   of(to).in_bytes.fetch_add(bytes, std::memory_order_relaxed);
   of(from).out_count.fetch_add(1, std::memory_order_relaxed);
   of(from).out_bytes.fetch_add(bytes, std::memory_order_relaxed);
+}
+
+std::int64_t flops() {
+  return flops_of_thread;
+}
+
+void count_flops(std::int64_t flops) {
+  flops_of_thread += flops;
 }
 
 }  // namespace tandem::trace

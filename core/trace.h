@@ -1,4 +1,5 @@
-// Trace: what moved between devices. Always on: a few relaxed atomic additions per copy.
+// Trace: what moved between devices, and what was computed. Always on: a few relaxed atomic
+// additions per copy, one plain addition per matrix product.
 //
 // Take a snapshot before and after, and subtract:
 //   auto before = trace::copies(cpu(1));  net(x);  auto moved = trace::copies(cpu(1)) - before;
@@ -28,5 +29,12 @@ Copies all_copies();
 
 /// Called by whoever moves bytes from one logical device to another.
 void count_copy(Device from, Device to, std::int64_t bytes);
+
+/// Floating-point operations of the matrix products and convolutions that this thread asked for
+/// since it started, backward included; a multiply-add counts as two.
+std::int64_t flops();
+
+/// Called where such work is handed to a backend.
+void count_flops(std::int64_t flops);
 
 }  // namespace tandem::trace

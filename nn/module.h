@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include <tandem/nn/observer.h>
 #include <tandem/nn/visitor.h>
 
 namespace tandem::nn {
@@ -65,7 +66,7 @@ struct Module {
 /// A module with one tensor in and one out.
 struct Layer : Module {
   virtual Tensor forward(const Tensor& x) = 0;
-  Tensor operator()(const Tensor& x) { return forward(x); }
+  Tensor operator()(const Tensor& x) { return call(*this, x); }
 };
 
 /// The tree of modules with what each describes.

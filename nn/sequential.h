@@ -51,7 +51,7 @@ class Box {
   struct Holder final : Concept {
     M module;
     explicit Holder(M m) : module(std::move(m)) {}
-    Tensor forward(const Tensor& x) override { return module.forward(x); }
+    Tensor forward(const Tensor& x) override { return call(module, x); }
     void visit(Visitor& v) override { v.walk(module); }
     std::unique_ptr<Concept> copy() const override { return std::make_unique<Holder>(module); }
   };

@@ -235,6 +235,18 @@ TEST_CASE("memory: an array without elements is defined and costs at most one bl
   CHECK(memory::stats(cpu(34)).allocated <= 64);
 }
 
+TEST_CASE("memory: the line shows what each device holds and the most it held") {
+  const Device a = cpu(37), b = cpu(38);
+  memory::reset_peak(a);
+  {
+    const Array held = Array::empty({1 << 19}, DType::float32, a);  // 2 MiB
+    Array::empty({3 << 18}, DType::float32, a);                     // 3 MiB, gone again
+    CHECK(memory::line({a, b}) == "cpu:37 2.0 MiB (peak 5.0) | cpu:38 0.0 MiB (peak 0.0)");
+  }
+  CHECK(memory::line({a}) == "cpu:37 0.0 MiB (peak 5.0)");
+  CHECK(memory::line({}) == "");
+}
+
 TEST_CASE("memory: the table has a line per device and a column per category in use") {
   const Device d = cpu(35);
   const CategoryScope scope(Category::optimizer);
