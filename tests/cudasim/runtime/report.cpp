@@ -35,6 +35,7 @@ void start(State& s, const Config& config) {
   s.injections.clear();
   s.calls.clear();
   s.handles.clear();
+  s.objects.clear();
   forget_data_races();
   s.allocations_made = s.pinned_made = s.handles_made = s.calls_made = 0;
   s.statistics = {};

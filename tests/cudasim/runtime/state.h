@@ -108,6 +108,7 @@ struct State {
   std::vector<std::unique_ptr<CUevent_st>> events;
   std::map<const char*, Allocation> pinned;
   std::map<std::pair<std::string, const void*>, int> handles;
+  std::vector<std::shared_ptr<void>> objects;  // of libraries (library.h), destroyed ones too
   std::vector<std::string> violations;
   bool violations_read = false;
   std::map<std::string, Injection, std::less<>> injections;

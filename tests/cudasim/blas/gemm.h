@@ -1,0 +1,28 @@
+// Matrix products in plain loops: what cublas.cpp queues. Column-major, as in BLAS.
+#pragma once
+
+#include "runtime/operand.h"
+
+#include <cstdint>
+
+namespace cudasim::blas {
+
+// How the inputs are rounded before they are multiplied: what tensor cores do where they are
+// allowed.
+enum class Inputs { exact, tf32, float16, bfloat16 };
+
+struct Product {
+  std::int64_t batches, m, n, k;
+  bool transpose_a, transpose_b;
+  double alpha, beta;
+  Inputs inputs;
+};
+
+// C = alpha op(A) op(B) + beta C for every batch. The sums are float64, rounded once to C's type.
+// Dimensions: A {batches, columns, rows}, likewise B and C. Unless alpha and k are non-zero, A and
+// B are not touched; unless beta is, C is not read.
+void multiply(const Product& product, const Operand& a, const Operand& b, const Operand& c);
+
+double round_input(Inputs inputs, double value);
+
+}  // namespace cudasim::blas
