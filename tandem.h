@@ -6,10 +6,12 @@
 #include <tandem/core/error.h>
 #include <tandem/core/function.h>
 #include <tandem/core/memory.h>
+#include <tandem/core/ops/conv.h>
 #include <tandem/core/ops/dropout.h>
 #include <tandem/core/ops/factories.h>
 #include <tandem/core/ops/linalg.h>
 #include <tandem/core/ops/pointwise.h>
+#include <tandem/core/ops/pool.h>
 #include <tandem/core/ops/reduce.h>
 #include <tandem/core/ops/softmax.h>
 #include <tandem/core/ops/views.h>
@@ -17,6 +19,7 @@
 #include <tandem/core/tensor.h>
 #include <tandem/core/thread_state.h>
 #include <tandem/core/trace.h>
+#include <tandem/core/window.h>
 #include <tandem/data/cifar10.h>
 #include <tandem/data/csv.h>
 #include <tandem/data/dataset.h>
@@ -27,12 +30,14 @@
 #include <tandem/io/checkpoint.h>
 #include <tandem/io/safetensors.h>
 #include <tandem/nn/activations.h>
+#include <tandem/nn/conv.h>
 #include <tandem/nn/init.h>
 #include <tandem/nn/inspect.h>
 #include <tandem/nn/linear.h>
 #include <tandem/nn/loss.h>
 #include <tandem/nn/module.h>
 #include <tandem/nn/observer.h>
+#include <tandem/nn/pooling.h>
 #include <tandem/nn/sequential.h>
 #include <tandem/nn/summary.h>
 #include <tandem/nn/visitor.h>

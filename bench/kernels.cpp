@@ -190,6 +190,56 @@ void products() {
   run("product 4 4 4", 4, 4, 4, false);
 }
 
+// Beside Eigen's products of the same sizes, one per sample.
+void convolutions() {
+  using Matrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+  const auto run = [](const std::string& name, std::int64_t n, std::int64_t in, std::int64_t out,
+                      std::int64_t size) {
+    const Window2d window{.kernel = 3, .padding = 1};
+    const Array x = random_array({n, in, size, size}), w = random_array({out, in, 3, 3});
+    const Array dy = random_array({n, out, size, size});
+    Array y = Array::empty_like(dy), dx = Array::empty_like(x), dw = Array::empty_like(w);
+    const Matrix p = Matrix::Random(out, in * 9), q = Matrix::Random(in * 9, size * size);
+    Matrix r(out, size * size);
+    const auto products = [&] {
+      for (std::int64_t i = 0; i < n; ++i) r.noalias() = p * q;
+    };
+    Backend& b = backend(cpu(0));
+    report(
+        name.c_str(), [&] { b.conv2d(window, 1, x, w, {}, y); }, "Eigen", products);
+    report((name + ", dx").c_str(), [&] { b.conv2d_grad_input(window, 1, w, dy, dx); }, "Eigen",
+           products);
+    report((name + ", dw").c_str(), [&] { b.conv2d_grad_weight(window, 1, x, dy, dw); }, "Eigen",
+           products);
+  };
+  run("conv 3x3, 32 of 64-128, 16 x 16", 32, 64, 128, 16);
+  run("conv 3x3, 32 of 3-64, 32 x 32", 32, 3, 64, 32);
+  run("conv 3x3, 128 of 32-64, 4 x 4", 128, 32, 64, 4);
+}
+
+void pooling() {
+  const Array x = random_array({32, 64, 32, 32});
+  const Shape half{32, 64, 16, 16};
+  Array y = Array::empty(half, float32, cpu(0)), index = Array::empty(half, int32, cpu(0));
+  Array dx = Array::empty_like(x), mean = Array::empty({32, 64, 1, 1}, float32, cpu(0));
+  const Window2d window{.kernel = 2, .stride = 2};
+  const AverageRule rule{.window = window}, all{.adaptive = true};
+  Backend& b = backend(cpu(0));
+  const std::int64_t bytes = x.nbytes();
+  report(
+      "max_pool 2x2", [&] { b.max_pool2d(window, x, y, index); }, "a copy", copy_of(bytes * 3 / 2));
+  report(
+      "max_pool 2x2, dx", [&] { b.max_pool2d_grad(window, index, y, dx); }, "a copy",
+      copy_of(bytes * 3 / 2));
+  report(
+      "avg_pool 2x2", [&] { b.avg_pool2d(rule, x, y); }, "a copy", copy_of(bytes * 5 / 4));
+  report(
+      "avg_pool 2x2, dx", [&] { b.avg_pool2d_grad(rule, y, dx); }, "a copy",
+      copy_of(bytes * 5 / 4));
+  report(
+      "avg_pool to 1x1", [&] { b.avg_pool2d(all, x, mean); }, "a copy", copy_of(bytes));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -200,4 +250,6 @@ int main(int argc, char** argv) {
   copies();
   updates();
   products();
+  convolutions();
+  pooling();
 }

@@ -24,6 +24,7 @@
 #include <tandem/core/philox.h>
 #include <tandem/core/reduce_rules.h>
 #include <tandem/core/update_rules.h>
+#include <tandem/core/window.h>
 
 namespace tandem {
 
@@ -99,6 +100,28 @@ class Backend : public RawMemory {
 
   /// c = a b, or c += a b if `accumulate`. a (B, M, K), b (B, K, N), c (B, M, N) row-major.
   virtual void gemm(const Array& a, const Array& b, Array& c, bool accumulate) = 0;
+
+  // Images: x (N, C, H, W), w (O, C / groups, KH, KW), y (N, O, P, Q). `window.kernel` is w's, and
+  // there are P x Q windows. What is written is row-major.
+
+  /// y[n, o, p, q] = bias[o] + sum of w[o, c, i, j] x[n, c0 + c, row(p, i), column(q, j)] over
+  /// c, i, j, where x is 0 in the padding and c0 is the first channel of o's group. bias (O), or
+  /// undefined. The bits of a sample do not depend on the other samples.
+  virtual void conv2d(const Window2d& window, std::int64_t groups, const Array& x, const Array& w,
+                      const Array& bias, Array& y) = 0;
+  virtual void conv2d_grad_input(const Window2d& window, std::int64_t groups, const Array& w,
+                                 const Array& dy, Array& dx) = 0;
+  virtual void conv2d_grad_weight(const Window2d& window, std::int64_t groups, const Array& x,
+                                  const Array& dy, Array& dw) = 0;
+  /// y (N, C, P, Q) = the largest of each window, padding apart; the first of equals, or the last
+  /// NaN. index (int32, y's shape; undefined: not wanted) = its h W + w, or -1: only padding.
+  virtual void max_pool2d(const Window2d& window, const Array& x, Array& y, Array& index) = 0;
+  /// dx = for every element the sum of dy over the windows that took it.
+  virtual void max_pool2d_grad(const Window2d& window, const Array& index, const Array& dy,
+                               Array& dx) = 0;
+  /// y (N, C, P, Q) = the average of each window; see window.h.
+  virtual void avg_pool2d(const AverageRule& rule, const Array& x, Array& y) = 0;
+  virtual void avg_pool2d_grad(const AverageRule& rule, const Array& dy, Array& dx) = 0;
 
   /// Along the last dimension: y = softmax(x), or its logarithm. y contiguous.
   virtual void softmax(bool log, const Array& x, Array& y) = 0;

@@ -36,6 +36,18 @@ class CpuBackend final : public Backend {
 
   void gemm(const Array& a, const Array& b, Array& c, bool accumulate) override;
 
+  void conv2d(const Window2d& window, std::int64_t groups, const Array& x, const Array& w,
+              const Array& bias, Array& y) override;
+  void conv2d_grad_input(const Window2d& window, std::int64_t groups, const Array& w,
+                         const Array& dy, Array& dx) override;
+  void conv2d_grad_weight(const Window2d& window, std::int64_t groups, const Array& x,
+                          const Array& dy, Array& dw) override;
+  void max_pool2d(const Window2d& window, const Array& x, Array& y, Array& index) override;
+  void max_pool2d_grad(const Window2d& window, const Array& index, const Array& dy,
+                       Array& dx) override;
+  void avg_pool2d(const AverageRule& rule, const Array& x, Array& y) override;
+  void avg_pool2d_grad(const AverageRule& rule, const Array& dy, Array& dx) override;
+
   void softmax(bool log, const Array& x, Array& y) override;
   void softmax_grad(bool log, const Array& y, const Array& dy, Array& dx) override;
   void nll(const Array& logp, const Array& target, const Array& weight, std::int64_t ignore_index,

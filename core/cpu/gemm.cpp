@@ -7,6 +7,7 @@
 
 #include <tandem/core/cpu/accumulate.h>
 #include <tandem/core/cpu/backend.h>
+#include <tandem/core/cpu/gemm.h>
 #include <tandem/core/cpu/traverse.h>
 
 namespace tandem {
@@ -14,8 +15,6 @@ namespace {
 
 template <class T>
 using RowMajor = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-template <class T>
-using Rows = Eigen::Map<const RowMajor<T>, 0, Eigen::OuterStride<>>;
 
 // One matrix of a batch as Eigen sees it: rows, or rows of the transpose.
 template <class T>
@@ -30,11 +29,10 @@ struct Operand {
     outer =
         std::max<std::int64_t>(array.strides()[transposed ? 2 : 1], array.size(transposed ? 1 : 2));
   }
-  Rows<T> matrix(std::int64_t batch) const {
+  host::Matrix<T> matrix(std::int64_t batch) const {
     const T* data = array.data<T>() + batch * array.strides()[0];
-    const std::int64_t rows = array.size(transposed ? 2 : 1);
-    const std::int64_t columns = array.size(transposed ? 1 : 2);
-    return Rows<T>(data, rows, columns, Eigen::OuterStride<>(outer));
+    return {data, array.size(transposed ? 2 : 1), array.size(transposed ? 1 : 2), outer,
+            transposed};
   }
 
  private:
@@ -61,22 +59,9 @@ void multiply(const Array& a, const Array& b, Array& c, bool accumulate) {
   const Operand<T> left(a), right(b);
   const std::int64_t m = c.size(1), n = c.size(2);
   for (std::int64_t i = 0; i < c.size(0); ++i) {
-    Eigen::Map<RowMajor<T>> out(c.fresh_data<T>() + i * m * n, m, n);
-    if (!accumulate) out.setZero();
-    const Rows<T> p = left.matrix(i), q = right.matrix(i);
-    if (m == 1 && n == 1) {
-      const std::int64_t a_step = left.transposed ? left.outer : 1;
-      const std::int64_t b_step = right.transposed ? 1 : right.outer;
-      out(0, 0) += dot(p.data(), a_step, q.data(), b_step, a.size(2));
-    } else if (left.transposed && right.transposed) {
-      out.noalias() += p.transpose() * q.transpose();
-    } else if (left.transposed) {
-      out.noalias() += p.transpose() * q;
-    } else if (right.transposed) {
-      out.noalias() += p * q.transpose();
-    } else {
-      out.noalias() += p * q;
-    }
+    T* out = c.fresh_data<T>() + i * m * n;
+    if (!accumulate) std::fill_n(out, m * n, T(0));
+    host::add_product(left.matrix(i), right.matrix(i), out, n);
   }
 }
 
@@ -97,6 +82,33 @@ void multiply_whole(const Array& a, const Array& b, Array& c, bool accumulate) {
 }
 
 }  // namespace
+
+template <class T>
+void host::add_product(const Matrix<T>& a, const Matrix<T>& b, T* c, std::int64_t c_stride) {
+  using Rows = Eigen::Map<const RowMajor<T>, 0, Eigen::OuterStride<>>;
+  const std::int64_t m = a.transposed ? a.columns : a.rows, n = b.transposed ? b.rows : b.columns;
+  if (m == 1 && n == 1) {
+    const std::int64_t depth = a.transposed ? a.rows : a.columns;
+    *c += dot(a.data, a.transposed ? a.stride : 1, b.data, b.transposed ? 1 : b.stride, depth);
+    return;
+  }
+  const Rows p(a.data, a.rows, a.columns, Eigen::OuterStride<>(a.stride));
+  const Rows q(b.data, b.rows, b.columns, Eigen::OuterStride<>(b.stride));
+  Eigen::Map<RowMajor<T>, 0, Eigen::OuterStride<>> out(c, m, n, Eigen::OuterStride<>(c_stride));
+  if (a.transposed && b.transposed) {
+    out.noalias() += p.transpose() * q.transpose();
+  } else if (a.transposed) {
+    out.noalias() += p.transpose() * q;
+  } else if (b.transposed) {
+    out.noalias() += p * q.transpose();
+  } else {
+    out.noalias() += p * q;
+  }
+}
+
+template void host::add_product(const Matrix<float>&, const Matrix<float>&, float*, std::int64_t);
+template void host::add_product(const Matrix<double>&, const Matrix<double>&, double*,
+                                std::int64_t);
 
 void CpuBackend::gemm(const Array& a, const Array& b, Array& c, bool accumulate) {
   if (c.numel() == 0) return;

@@ -1,0 +1,102 @@
+#include <tandem/core/ops/conv.h>
+
+#include <array>
+
+#include <tandem/core/array_ops.h>
+#include <tandem/core/backend.h>
+#include <tandem/core/ops/operands.h>
+
+namespace tandem {
+namespace {
+
+void check_options(const ConvOptions& o) {
+  check(o.stride.h > 0 && o.stride.w > 0, "[conv2d] stride must be positive: ", o.stride);
+  check(o.padding.h >= 0 && o.padding.w >= 0, "[conv2d] padding is negative: ", o.padding);
+  check(o.dilation.h > 0 && o.dilation.w > 0, "[conv2d] dilation must be positive: ", o.dilation);
+  check(o.groups > 0, "[conv2d] groups must be positive: ", o.groups);
+}
+
+void check_operands(const Array& x, const Array& w, const Array& bias, std::int64_t groups) {
+  check(x.dim() == 3 || x.dim() == 4, "[conv2d] x is (N, C, H, W) or (C, H, W): got ", x.shape());
+  check(w.dim() == 4, "[conv2d] the weight is (out, in / groups, height, width): got ", w.shape());
+  check_same_device("conv2d", {&x, &w, &bias});
+  check(is_floating(x.dtype()), "[conv2d] needs a floating type: ", x.dtype(),
+        ". Convert it first with to(float32)");
+  check(x.dtype() == w.dtype() && (!bias.defined() || bias.dtype() == x.dtype()), "[conv2d] x is ",
+        x.dtype(), ", weight ", w.dtype(), ", bias ", bias.defined() ? bias.dtype() : w.dtype(),
+        ". Convert them to one type with to(dtype)");
+  const std::int64_t channels = x.size(x.dim() - 3);
+  check(channels == w.size(1) * groups, "[conv2d] x ", x.shape(), " has ", channels,
+        " channels, the weight (out, in / groups, height, width) = ", w.shape(), " with groups ",
+        groups, " expects ", w.size(1) * groups);
+  check(w.size(0) > 0 && w.size(0) % groups == 0, "[conv2d] ", w.size(0),
+        " output channels do not divide into ", groups, " groups");
+  check(!bias.defined() || bias.shape() == Shape{w.size(0)}, "[conv2d] the bias is ",
+        bias.defined() ? bias.shape() : Shape(), ", the weight has ", w.size(0),
+        " output channels");
+}
+
+/// The shape of y; REQUIRES: operands and options are checked.
+Shape result_shape(const Array& x, const Array& w, const Window2d& win) {
+  check(win.kernel.h > 0 && win.kernel.w > 0, "[conv2d] the kernel is empty: weight ", w.shape());
+  const std::int64_t p =
+      count_windows(x.size(2), win.kernel.h, win.stride.h, win.padding.h, win.dilation.h);
+  const std::int64_t q =
+      count_windows(x.size(3), win.kernel.w, win.stride.w, win.padding.w, win.dilation.w);
+  check(p > 0 && q > 0, "[conv2d] the kernel ", win.kernel, " with dilation ", win.dilation,
+        " does not fit into an image of ", Size2d(x.size(2), x.size(3)), " with padding ",
+        win.padding);
+  return {x.size(0), w.size(0), p, q};
+}
+
+Array input_gradient(const Window2d& win, std::int64_t groups, const Shape& shape, const Array& w,
+                     const Array& dy) {
+  Array dx = Array::empty(shape, dy.dtype(), dy.device());
+  backend(dy.device()).conv2d_grad_input(win, groups, w, dy, dx);
+  return dx;
+}
+
+Array weight_gradient(const Window2d& win, std::int64_t groups, const Shape& shape, const Array& x,
+                      const Array& dy) {
+  Array dw = Array::empty(shape, dy.dtype(), dy.device());
+  backend(dy.device()).conv2d_grad_weight(win, groups, x, dy, dw);
+  return dw;
+}
+
+/// db[o] = sum of dy over samples and positions
+Array bias_gradient(const Array& dy) {
+  return sum_to(dy, {dy.size(1), 1, 1}).view_or_undefined({dy.size(1)});
+}
+
+}  // namespace
+
+Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias,
+              const ConvOptions& options) {
+  const Array &in = operand("conv2d", x, "x"), &w = operand("conv2d", weight, "weight");
+  const Array b = bias.defined() ? bias.array() : Array();
+  check_options(options);
+  check_operands(in, w, b, options.groups);
+  const bool single = in.dim() == 3;
+  const Array images = single ? in.unsqueeze(0) : in;
+  const Window2d win{{w.size(2), w.size(3)}, options.stride, options.padding, options.dilation};
+  Array y = Array::empty(result_shape(images, w, win), in.dtype(), in.device());
+  backend(in.device()).conv2d(win, options.groups, images, w, b, y);
+  return record("conv2d", single ? y.squeeze(0) : y, {x, weight, bias},
+                [images = Saved::if_(tracked(weight), images), w = Saved::if_(tracked(x), w),
+                 image_shape = images.shape(), weight_shape = w.shape(), win, single,
+                 groups = options.groups](const Array& grad, const Wanted& wanted) {
+                  const Array dy = single ? grad.unsqueeze(0) : grad;
+                  std::array<Array, 3> grads;
+                  if (wanted[0]) {
+                    grads[0] = input_gradient(win, groups, image_shape, w.get(), dy);
+                    if (single) grads[0] = grads[0].squeeze(0);
+                  }
+                  if (wanted[1]) {
+                    grads[1] = weight_gradient(win, groups, weight_shape, images.get(), dy);
+                  }
+                  if (wanted[2]) grads[2] = bias_gradient(dy);
+                  return grads;
+                });
+}
+
+}  // namespace tandem
