@@ -3,8 +3,9 @@
 // For one sample and group, with K = C KH KW and P Q output positions,
 //   y (O, P Q) = w (O, K) columns (K, P Q),   dw += dy columns^T,   columns' = w^T dy,
 // where columns' are added back to where the columns came from. The columns are made a tile of
-// positions at a time, so that they stay in the cache and workspace is bounded. Samples are
-// computed one by one: their bits do not depend on the batch. Products: gemm.cpp.
+// positions at a time, so that they stay in the cache and workspace is bounded: one tile, and one
+// image with its padding around it. Samples are computed one by one: their bits do not depend on
+// the batch. Products: gemm.cpp.
 #include <algorithm>
 
 #include <tandem/core/cpu/backend.h>
@@ -14,7 +15,8 @@
 namespace tandem {
 namespace {
 
-constexpr std::int64_t kTileBytes = std::int64_t(1) << 20;  // of columns; at least 32 positions
+constexpr std::int64_t kTileBytes = std::int64_t(1) << 20;  // of columns
+constexpr std::int64_t kFewest = 32;                        // positions in a tile
 
 // One group of one sample: an image (C, H, W), weights (O, K), an output (O, P Q).
 struct Geometry {
@@ -34,48 +36,52 @@ struct Geometry {
         columns(y.size(3)) {}
 
   std::int64_t image_size() const { return channels * height * width; }
+  std::int64_t padded_height() const { return height + 2 * window.padding.h; }
+  std::int64_t padded_width() const { return width + 2 * window.padding.w; }
+  // Of an image with its padding; 0: there is none.
+  std::int64_t padded_size() const {
+    return window.padding == Size2d(0) ? 0 : channels * padded_height() * padded_width();
+  }
   std::int64_t positions() const { return rows * columns; }
+  std::int64_t output_size() const { return outputs * positions(); }
   std::int64_t depth() const { return channels * window.kernel.h * window.kernel.w; }
   // Are the columns the image itself?
   bool pointwise() const {
-    return window.kernel == Size2d(1) && window.stride == Size2d(1) && window.padding == Size2d(0);
+    return window.kernel == Size2d(1) && window.stride == Size2d(1) && padded_size() == 0;
   }
+  // Positions at a time; whole rows where they are short: fewer pieces to copy.
   std::int64_t tile(std::size_t element) const {
     if (pointwise()) return positions();
-    const std::int64_t fit =
-        kTileBytes / std::max<std::int64_t>(1, depth() * std::int64_t(element));
-    // Whole rows where they are short: fewer pieces to copy.
-    const std::int64_t whole = fit / columns * columns;
-    return std::clamp<std::int64_t>(whole > 0 ? whole : fit, 32,
-                                    std::max<std::int64_t>(32, positions()));
+    const std::int64_t bytes = std::max<std::int64_t>(1, depth() * std::int64_t(element));
+    const std::int64_t fit = std::max(kFewest, kTileBytes / bytes);
+    return std::min(positions(), fit < columns ? fit : fit / columns * columns);
   }
 };
 
-// f(column data, image data, n) for each run of n positions of one row, for every row k = (c, i, j)
-// of a tile [begin, begin + count): its element t belongs to image[t stride.w]; image is null in
-// the padding.
+// A tile of output positions of one image, and room for its columns.
+template <class T>
+struct Tile {
+  std::int64_t begin, count;
+  T* columns;
+};
+
+// f(column data, image data, n) for each run of n positions in one row of y, for every row (c, i,
+// j) of the columns: their element t belongs to image[t stride.w]. The image has its padding.
 template <class T, class Image, class F>
-void for_each_run(const Geometry& g, Image* image, std::int64_t begin, std::int64_t count, T* out,
-                  F f) {
+void for_each_run(const Geometry& g, const Tile<T>& tile, Image* image, F f) {
   const Window2d& win = g.window;
-  const std::int64_t first_row = begin / g.columns, first_column = begin % g.columns;
-  for (std::int64_t c = 0; c < g.channels; ++c, image += g.height * g.width) {
+  const std::int64_t width = g.padded_width(), step = win.stride.h * width;
+  const std::int64_t row = tile.begin / g.columns, column = tile.begin % g.columns;
+  T* out = tile.columns;
+  for (std::int64_t c = 0; c < g.channels; ++c) {
     for (std::int64_t i = 0; i < win.kernel.h; ++i) {
       for (std::int64_t j = 0; j < win.kernel.w; ++j) {
-        // Positions [low, high) of a row read inside of the image.
-        const std::int64_t shift = j * win.dilation.w - win.padding.w, s = win.stride.w;
-        const std::int64_t low = shift < 0 ? (s - 1 - shift) / s : 0;
-        const std::int64_t high = shift < g.width ? (g.width - shift + s - 1) / s : 0;
-        std::int64_t h = first_row * win.stride.h + i * win.dilation.h - win.padding.h;
-        std::int64_t q = first_column;
-        for (std::int64_t left = count; left > 0; h += win.stride.h, q = 0) {
+        Image* line = image + (c * g.padded_height() + i * win.dilation.h) * width +
+                      j * win.dilation.w + row * step;
+        std::int64_t q = column;
+        for (std::int64_t left = tile.count; left > 0; line += step, q = 0) {
           const std::int64_t n = std::min(left, g.columns - q);
-          const bool inside = h >= 0 && h < g.height;
-          const std::int64_t from = inside ? std::clamp(low, q, q + n) : q + n;
-          const std::int64_t to = inside ? std::clamp(high, from, q + n) : q + n;
-          if (from > q) f(out, static_cast<Image*>(nullptr), from - q);
-          if (to > from) f(out + from - q, image + h * g.width + from * s + shift, to - from);
-          if (q + n > to) f(out + to - q, static_cast<Image*>(nullptr), q + n - to);
+          f(out, line + q * win.stride.w, n);
           out += n;
           left -= n;
         }
@@ -84,31 +90,27 @@ void for_each_run(const Geometry& g, Image* image, std::int64_t begin, std::int6
   }
 }
 
-// The columns of a tile, (K, count): copied to `buffer`, or the image as it lies.
+// The columns of a tile, (K, count): copied, or the image as it lies.
 template <class T>
-host::Matrix<T> gather_columns(const Geometry& g, const T* image, std::int64_t begin,
-                               std::int64_t count, T* buffer) {
-  if (g.pointwise()) return {image + begin, g.channels, count, g.positions()};
+host::Matrix<T> gather_columns(const Geometry& g, const Tile<T>& tile, const T* image) {
+  if (g.pointwise()) return {image + tile.begin, g.channels, tile.count, g.positions()};
   const std::int64_t stride = g.window.stride.w;
-  for_each_run(g, image, begin, count, buffer, [stride](T* out, const T* from, std::int64_t n) {
-    if (from == nullptr) {
-      std::fill_n(out, n, T(0));
-    } else if (stride == 1) {
-      std::copy_n(from, n, out);
+  for_each_run(g, tile, image, [stride](T* out, const T* from, std::int64_t n) {
+    if (stride == 1) {
+#pragma GCC ivdep
+      for (std::int64_t t = 0; t < n; ++t) out[t] = from[t];
     } else {
       for (std::int64_t t = 0; t < n; ++t) out[t] = from[t * stride];
     }
   });
-  return {buffer, g.depth(), count, count};
+  return {tile.columns, g.depth(), tile.count, tile.count};
 }
 
 // The reverse: adds the columns of a tile to where they came from.
 template <class T>
-void scatter_columns(const Geometry& g, const T* columns, std::int64_t begin, std::int64_t count,
-                     T* image) {
+void scatter_columns(const Geometry& g, const Tile<T>& tile, T* image) {
   const std::int64_t stride = g.window.stride.w;
-  for_each_run(g, image, begin, count, columns, [stride](const T* in, T* to, std::int64_t n) {
-    if (to == nullptr) return;
+  for_each_run(g, tile, image, [stride](const T* in, T* to, std::int64_t n) {
     if (stride == 1) {
 #pragma GCC ivdep
       for (std::int64_t t = 0; t < n; ++t) to[t] += in[t];
@@ -118,14 +120,54 @@ void scatter_columns(const Geometry& g, const T* columns, std::int64_t begin, st
   });
 }
 
-// f(image number, first position, positions) for all tiles.
-template <class F>
-void for_each_tile(const Geometry& g, std::int64_t tile, F f) {
-  for (std::int64_t image = 0; image < g.images; ++image) {
-    for (std::int64_t begin = 0; begin < g.positions(); begin += tile) {
-      f(image, begin, std::min(tile, g.positions() - begin));
+// f(row of an image, the same row in the image with padding) for all rows of all channels.
+template <class T, class Padded, class F>
+void for_each_row(const Geometry& g, T* image, Padded* padded, F f) {
+  for (std::int64_t c = 0; c < g.channels; ++c) {
+    Padded* line = padded + g.window.padding.h * g.padded_width() + g.window.padding.w;
+    for (std::int64_t h = 0; h < g.height; ++h, image += g.width, line += g.padded_width()) {
+      f(image, line);
+    }
+    padded += g.padded_height() * g.padded_width();
+  }
+}
+
+// Memory that a call works in. Padding is 0, and stays so: images are written inside of it.
+template <class T>
+struct Workspace {
+  Array columns, image;
+
+  Workspace(const Geometry& g, Device device) {
+    if (!g.pointwise()) columns = make(g.depth() * g.tile(sizeof(T)), device);
+    if (g.padded_size() == 0) return;
+    image = make(g.padded_size(), device);
+    std::fill_n(padded(), g.padded_size(), T(0));
+  }
+  T* padded() { return image.fresh_data<T>(); }
+
+  // f(tile) for all tiles of one image.
+  template <class F>
+  void for_each_tile(const Geometry& g, F f) {
+    T* room = columns.defined() ? columns.fresh_data<T>() : nullptr;
+    const std::int64_t most = g.tile(sizeof(T));
+    for (std::int64_t begin = 0; begin < g.positions(); begin += most) {
+      f(Tile<T>{begin, std::min(most, g.positions() - begin), room});
     }
   }
+
+ private:
+  static Array make(std::int64_t n, Device device) {
+    return Array::empty({n}, dtype_of<T>, device);
+  }
+};
+
+// The image with its padding: itself, if it has none.
+template <class T>
+const T* with_padding(const Geometry& g, const T* image, Workspace<T>& space) {
+  if (g.padded_size() == 0) return image;
+  for_each_row(g, image, space.padded(),
+               [&](const T* row, T* line) { std::copy_n(row, g.width, line); });
+  return space.padded();
 }
 
 template <class T>
@@ -134,43 +176,62 @@ host::Matrix<T> weights_of(const Geometry& g, const T* w, std::int64_t image) {
 }
 
 template <class T>
-void forward(const Geometry& g, const T* x, const T* w, const T* bias, T* y, T* buffer) {
-  const std::int64_t area = g.positions(), out_size = g.outputs * area;
-  for (std::int64_t row = 0; row < g.images * g.outputs; ++row) {
-    std::fill_n(y + row * area, area, bias ? bias[row % (g.groups * g.outputs)] : T(0));
+void forward(const Geometry& g, const T* x, const T* w, const T* bias, T* y, Device device) {
+  Workspace<T> space(g, device);
+  for (std::int64_t i = 0; i < g.images; ++i, x += g.image_size(), y += g.output_size()) {
+    for (std::int64_t o = 0; o < g.outputs; ++o) {
+      const T start = bias ? bias[i % g.groups * g.outputs + o] : T(0);
+      std::fill_n(y + o * g.positions(), g.positions(), start);
+    }
+    const T* image = with_padding(g, x, space);
+    space.for_each_tile(g, [&](const Tile<T>& tile) {
+      host::add_product(weights_of(g, w, i), gather_columns(g, tile, image), y + tile.begin,
+                        g.positions());
+    });
   }
-  for_each_tile(g, g.tile(sizeof(T)), [&](std::int64_t i, std::int64_t begin, std::int64_t n) {
-    const auto columns = gather_columns(g, x + i * g.image_size(), begin, n, buffer);
-    host::add_product(weights_of(g, w, i), columns, y + i * out_size + begin, area);
-  });
+}
+
+// The positions of a tile in the gradient of an output.
+template <class T>
+host::Matrix<T> part_of(const Geometry& g, const T* dy, const Tile<T>& tile) {
+  return {dy + tile.begin, g.outputs, tile.count, g.positions()};
 }
 
 template <class T>
-void input_gradient(const Geometry& g, const T* w, const T* dy, T* dx, T* buffer) {
-  const std::int64_t area = g.positions();
+void input_gradient(const Geometry& g, const T* w, const T* dy, T* dx, Device device) {
+  Workspace<T> space(g, device);
   std::fill_n(dx, g.images * g.image_size(), T(0));
-  for_each_tile(g, g.tile(sizeof(T)), [&](std::int64_t i, std::int64_t begin, std::int64_t n) {
+  for (std::int64_t i = 0; i < g.images; ++i, dx += g.image_size(), dy += g.output_size()) {
+    const bool padded = g.padded_size() > 0;
+    T* image = padded ? space.padded() : dx;
+    if (padded) std::fill_n(image, g.padded_size(), T(0));
     host::Matrix<T> weights = weights_of(g, w, i);
     weights.transposed = true;
-    const host::Matrix<T> out{dy + i * g.outputs * area + begin, g.outputs, n, area};
-    T* image = dx + i * g.image_size();
-    if (g.pointwise()) return host::add_product(weights, out, image + begin, area);
-    std::fill_n(buffer, g.depth() * n, T(0));
-    host::add_product(weights, out, buffer, n);
-    scatter_columns<T>(g, buffer, begin, n, image);
-  });
+    space.for_each_tile(g, [&](const Tile<T>& tile) {
+      const host::Matrix<T> out = part_of(g, dy, tile);
+      if (g.pointwise()) return host::add_product(weights, out, dx + tile.begin, g.positions());
+      std::fill_n(tile.columns, g.depth() * tile.count, T(0));
+      host::add_product(weights, out, tile.columns, tile.count);
+      scatter_columns(g, tile, image);
+    });
+    if (!padded) continue;
+    for_each_row(g, dx, image, [&](T* row, const T* line) { std::copy_n(line, g.width, row); });
+  }
 }
 
 template <class T>
-void weight_gradient(const Geometry& g, const T* x, const T* dy, T* dw, T* buffer) {
-  const std::int64_t area = g.positions(), weights = g.outputs * g.depth();
+void weight_gradient(const Geometry& g, const T* x, const T* dy, T* dw, Device device) {
+  Workspace<T> space(g, device);
+  const std::int64_t weights = g.outputs * g.depth();
   std::fill_n(dw, g.groups * weights, T(0));
-  for_each_tile(g, g.tile(sizeof(T)), [&](std::int64_t i, std::int64_t begin, std::int64_t n) {
-    host::Matrix<T> columns = gather_columns(g, x + i * g.image_size(), begin, n, buffer);
-    columns.transposed = true;
-    const host::Matrix<T> out{dy + i * g.outputs * area + begin, g.outputs, n, area};
-    host::add_product(out, columns, dw + i % g.groups * weights, g.depth());
-  });
+  for (std::int64_t i = 0; i < g.images; ++i, x += g.image_size(), dy += g.output_size()) {
+    const T* image = with_padding(g, x, space);
+    space.for_each_tile(g, [&](const Tile<T>& tile) {
+      host::Matrix<T> columns = gather_columns(g, tile, image);
+      columns.transposed = true;
+      host::add_product(part_of(g, dy, tile), columns, dw + i % g.groups * weights, g.depth());
+    });
+  }
 }
 
 // Calls f with T = float or double; 16-bit floats are computed in float32 and rounded once.
@@ -194,28 +255,17 @@ void store(const Array& from, Array& y, CpuBackend& backend) {
   if (!from.same_as(y)) backend.cast(from, y);
 }
 
-Array workspace(const Geometry& g, const Array& like) {
-  if (g.pointwise()) return {};
-  const std::int64_t n = std::min(g.tile(size_of(like.dtype())), g.positions());
-  return Array::empty({g.depth() * n}, like.dtype(), like.device());
-}
-
-template <class T>
-T* data_or_null(Array& a) {
-  return a.defined() ? a.fresh_data<T>() : nullptr;
-}
-
 }  // namespace
 
 void CpuBackend::conv2d(const Window2d& window, std::int64_t groups, const Array& x, const Array& w,
                         const Array& bias, Array& y) {
   const CategoryScope scope(Category::workspace);
   const Geometry g(window, groups, x, y);
-  const Array in = prepared(x), weight = prepared(w);
-  Array start = prepared(bias), out = target(y), buffer = workspace(g, out);
+  const Array in = prepared(x), weight = prepared(w), start = prepared(bias);
+  Array out = target(y);
   in_compute_type(y.dtype(), [&]<class T>(T) {
-    forward<T>(g, in.data<T>(), weight.data<T>(), data_or_null<T>(start), out.fresh_data<T>(),
-               data_or_null<T>(buffer));
+    forward<T>(g, in.data<T>(), weight.data<T>(), start.defined() ? start.data<T>() : nullptr,
+               out.fresh_data<T>(), device());
   });
   store(out, y, *this);
 }
@@ -225,10 +275,9 @@ void CpuBackend::conv2d_grad_input(const Window2d& window, std::int64_t groups, 
   const CategoryScope scope(Category::workspace);
   const Geometry g(window, groups, dx, dy);
   const Array weight = prepared(w), grad = prepared(dy);
-  Array out = target(dx), buffer = workspace(g, out);
+  Array out = target(dx);
   in_compute_type(dx.dtype(), [&]<class T>(T) {
-    input_gradient<T>(g, weight.data<T>(), grad.data<T>(), out.fresh_data<T>(),
-                      data_or_null<T>(buffer));
+    input_gradient<T>(g, weight.data<T>(), grad.data<T>(), out.fresh_data<T>(), device());
   });
   store(out, dx, *this);
 }
@@ -238,10 +287,9 @@ void CpuBackend::conv2d_grad_weight(const Window2d& window, std::int64_t groups,
   const CategoryScope scope(Category::workspace);
   const Geometry g(window, groups, x, dy);
   const Array in = prepared(x), grad = prepared(dy);
-  Array out = target(dw), buffer = workspace(g, out);
+  Array out = target(dw);
   in_compute_type(dw.dtype(), [&]<class T>(T) {
-    weight_gradient<T>(g, in.data<T>(), grad.data<T>(), out.fresh_data<T>(),
-                       data_or_null<T>(buffer));
+    weight_gradient<T>(g, in.data<T>(), grad.data<T>(), out.fresh_data<T>(), device());
   });
   store(out, dw, *this);
 }

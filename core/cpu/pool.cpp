@@ -31,40 +31,55 @@ struct Planes {
 
 // ---- the largest
 
-// One row of windows: takes its best so far, and the index of it, from row `h` of the image. The
-// outer loop is over the kernel, the inner one over windows, without branches: it vectorises.
-template <class T>
-void take_larger(const Planes& s, const Window2d& win, const T* row, std::int64_t h,
-                 Compute<T>* best, std::int32_t* index) {
+// For one column of the kernel: the windows [low, high) in which it lies inside of the image, and
+// what it is there: column o stride + shift.
+struct Reach {
+  std::int64_t shift, low, high;
+};
+
+std::vector<Reach> reaches(const Planes& s, const Window2d& win) {
+  std::vector<Reach> list;
+  const std::int64_t step = win.stride.w;
   for (std::int64_t j = 0; j < win.kernel.w; ++j) {
-    const std::int64_t shift = j * win.dilation.w - win.padding.w, step = win.stride.w;
-    const std::int64_t low = shift < 0 ? (step - 1 - shift) / step : 0;
-    const std::int64_t high = shift < s.w ? std::min(s.q, (s.w - shift + step - 1) / step) : 0;
-    const T* from = row + shift;
-    const auto first = std::int32_t(h * s.w + shift);
-    const auto stride = std::int32_t(step);
+    const std::int64_t shift = j * win.dilation.w - win.padding.w;
+    list.push_back({shift, shift < 0 ? (step - 1 - shift) / step : 0,
+                    shift < s.w ? std::min(s.q, (s.w - shift + step - 1) / step) : 0});
+  }
+  return list;
+}
+
+// One row of windows: takes its best so far, and the index of it (-1: nothing yet), from the row of
+// the image that begins at index `first`. The outer loop is over the kernel, the inner one over
+// windows, without branches: it vectorises.
+template <class T>
+void take_larger(const std::vector<Reach>& kernel, std::int64_t step, const T* row,
+                 std::int64_t first, Compute<T>* best, std::int32_t* index) {
+  for (const Reach& k : kernel) {
+    const T* from = row + k.shift;
+    const auto at = std::int32_t(first + k.shift), stride = std::int32_t(step);
 #pragma GCC ivdep
-    for (std::int64_t o = low; o < high; ++o) {
+    for (std::int64_t o = k.low; o < k.high; ++o) {
       const auto v = Compute<T>(from[o * step]);
-      const std::int32_t at = first + std::int32_t(o) * stride;
       const bool take = bool(int(v > best[o]) | int(v != v) | int(index[o] < 0));
       best[o] = take ? v : best[o];
-      index[o] = take ? at : index[o];
+      index[o] = take ? at + std::int32_t(o) * stride : index[o];
     }
   }
 }
 
 template <class T>
 void largest(const Planes& s, const Window2d& win, const T* x, T* y, std::int32_t* index) {
+  const std::vector<Reach> kernel = reaches(s, win);
   std::vector<Compute<T>> best(static_cast<std::size_t>(s.q));
   std::vector<std::int32_t> at(static_cast<std::size_t>(s.q));
   for (std::int64_t plane = 0; plane < s.count; ++plane, x += s.h * s.w) {
     for (std::int64_t p = 0; p < s.p; ++p, y += s.q) {
       std::fill(best.begin(), best.end(), -std::numeric_limits<Compute<T>>::infinity());
-      std::fill(at.begin(), at.end(), -1);  // -1: nothing taken yet
+      std::fill(at.begin(), at.end(), -1);
       for (std::int64_t i = 0; i < win.kernel.h; ++i) {
         const std::int64_t h = p * win.stride.h - win.padding.h + i * win.dilation.h;
-        if (h >= 0 && h < s.h) take_larger(s, win, x + h * s.w, h, best.data(), at.data());
+        if (h < 0 || h >= s.h) continue;
+        take_larger(kernel, win.stride.w, x + h * s.w, h * s.w, best.data(), at.data());
       }
       for (std::int64_t o = 0; o < s.q; ++o) y[o] = host::convert<T>(best[std::size_t(o)]);
       if (index) index = std::copy(at.begin(), at.end(), index);
@@ -112,19 +127,21 @@ C sum_of(const C* x, std::int64_t n) {
   return sum;
 }
 
-// One image: y (P, Q) from x (H, W).
+template <class C>
+void add_row(std::int64_t n, const C* x, C* sum) {
+#pragma GCC ivdep
+  for (std::int64_t i = 0; i < n; ++i) sum[i] += x[i];
+}
+
+// One image: y (P, Q) from x (H, W). Rows are added up first, whole, then the columns of windows.
 template <class C>
 void average(const Planes& s, const Averages& all, const C* x, C* y) {
+  std::vector<C> line(static_cast<std::size_t>(s.w));
   for (const AverageRange& row : all.rows) {
+    std::fill(line.begin(), line.end(), C(0));
+    for (std::int64_t h = row.start; h < row.stop; ++h) add_row(s.w, x + h * s.w, line.data());
     for (const AverageRange& column : all.columns) {
-      C sum = 0;
-      if (column.stop - column.start == s.w) {  // whole rows are one run
-        sum = sum_of(x + row.start * s.w, (row.stop - row.start) * s.w);
-      } else {
-        for (std::int64_t h = row.start; h < row.stop; ++h) {
-          sum += sum_of(x + h * s.w + column.start, column.stop - column.start);
-        }
-      }
+      const C sum = sum_of(line.data() + column.start, column.stop - column.start);
       *y++ = sum / C(all.count(row, column));
     }
   }
@@ -133,13 +150,14 @@ void average(const Planes& s, const Averages& all, const C* x, C* y) {
 // One image: every element of a window gets dy / divisor; dx (H, W) starts as zeros.
 template <class C>
 void spread(const Planes& s, const Averages& all, const C* dy, C* dx) {
+  std::vector<C> line(static_cast<std::size_t>(s.w));
   for (const AverageRange& row : all.rows) {
+    std::fill(line.begin(), line.end(), C(0));
     for (const AverageRange& column : all.columns) {
       const C share = *dy++ / C(all.count(row, column));
-      for (std::int64_t h = row.start; h < row.stop; ++h) {
-        for (std::int64_t w = column.start; w < column.stop; ++w) dx[h * s.w + w] += share;
-      }
+      for (std::int64_t w = column.start; w < column.stop; ++w) line[std::size_t(w)] += share;
     }
+    for (std::int64_t h = row.start; h < row.stop; ++h) add_row(s.w, line.data(), dx + h * s.w);
   }
 }
 
