@@ -1,6 +1,7 @@
 // Everything a program needs: #include <tandem/tandem.h>
 #pragma once
 
+#include <tandem/amp/grad_scaler.h>
 #include <tandem/core/autograd.h>
 #include <tandem/core/device.h>
 #include <tandem/core/error.h>
@@ -16,6 +17,7 @@
 #include <tandem/core/ops/softmax.h>
 #include <tandem/core/ops/views.h>
 #include <tandem/core/random.h>
+#include <tandem/core/rescale.h>
 #include <tandem/core/tensor.h>
 #include <tandem/core/thread_state.h>
 #include <tandem/core/trace.h>

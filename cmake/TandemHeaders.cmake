@@ -4,7 +4,7 @@ set(TANDEM_INCLUDE_DIR ${CMAKE_CURRENT_BINARY_DIR}/include)
 set(TANDEM_PUBLIC_HEADERS)
 file(MAKE_DIRECTORY ${TANDEM_INCLUDE_DIR}/tandem)
 
-foreach(folder core nn optim data io parallel)
+foreach(folder core nn optim amp data io parallel)
   file(CREATE_LINK ${CMAKE_CURRENT_SOURCE_DIR}/${folder} ${TANDEM_INCLUDE_DIR}/tandem/${folder}
        SYMBOLIC)
   file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} ${folder}/*.h)

@@ -143,6 +143,11 @@ class Backend : public RawMemory {
   /// One step of an optimizer over many parameters; see update_rules.h. All arrays of an item are
   /// dense with equal strides. The caller raises the versions of what was written.
   virtual void update(UpdateOp op, std::span<UpdateItem> items) = 0;
+  /// x = x factor for every x, in place (as they are if factor is 1), measured in the same pass:
+  /// found[i] = {sum of squares of the products, 1 if some element was infinite or NaN before, else
+  /// 0}. The xs are dense and of one floating type; found (n, 2) is float32, float64 for float64.
+  /// The caller raises the versions of what was written.
+  virtual void rescale(double factor, std::span<Array> xs, Array& found) = 0;
 
  private:
   Device device_;

@@ -101,6 +101,15 @@ struct AdamRule {
   };
 };
 
+/// Takes a factor into a gradient: g = g factor. What the same pass finds out: is every g, before,
+/// neither infinite nor NaN, and the sum of squares of the products (SumOfSquaresRule).
+struct RescaleRule {
+  template <class T>
+  TANDEM_HD static bool finite(T g) {
+    return g - g == T(0);
+  }
+};
+
 using UpdateOps = OpList<SgdRule, AdamRule>;
 enum class UpdateOp : std::uint8_t {};
 template <class F>

@@ -1,67 +1,135 @@
-// Clipping: norm per gradient, norm of the norms on the first device, one factor for all.
+// Clipping: a norm per gradient, the norm of the norms on the host, one factor for all.
 #include <tandem/optim/clip.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include <tandem/core/array_ops.h>
 #include <tandem/core/autograd.h>
 #include <tandem/core/error.h>
 #include <tandem/core/memory.h>
+#include <tandem/core/rescale.h>
 
 namespace tandem::optim {
 
 namespace {
 
-/// (sum |x|^p)^(1/p), or max |x|; no dimensions. 16-bit floats are summed in float32.
-Array norm(const Array& x, double p) {
-  if (x.numel() == 0) return Array::zeros({}, x.dtype(), x.device());
-  if (p == kInfinity) return reduce<MaxRule>(map<Abs>(x));
-  if (p == 2) return map<Sqrt>(reduce<SumOfSquaresRule>(x));
-  if (p == 1) return reduce<SumRule>(map<Abs>(x));
-  const Array powers = map<WithRight<Pow>>(map<Abs>(x), {p});
-  return map<WithRight<Pow>>(reduce<SumRule>(powers), {1 / p});
-}
+/// The gradients there are, and whose they are.
+struct Gradients {
+  std::vector<Array> arrays;
+  std::vector<std::size_t> owners;
 
-/// float32, or float64 if a gradient has that.
-DType norm_dtype(const std::vector<Array>& grads) {
-  DType dtype = float32;
-  for (const Array& g : grads) dtype = promote(dtype, g.dtype());
-  return dtype;
-}
-
-Array total_norm(const std::vector<Array>& grads, double p) {
-  const DType dtype = norm_dtype(grads);
-  const Device device = grads.front().device();
-  std::vector<Array> norms;
-  norms.reserve(grads.size());
-  for (const Array& g : grads) {
-    const Array wide = size_of(g.dtype()) < 4 ? g.to(float32) : g;
-    norms.push_back(norm(wide, p).to(dtype).to(device).reshape({1}));
+  explicit Gradients(const std::vector<Tensor>& parameters) {
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      const Tensor& p = parameters[i];
+      if (!p.defined() || !p.impl()->grad.defined()) continue;
+      arrays.push_back(p.impl()->grad);
+      owners.push_back(i);
+    }
   }
-  return norm(concat(norms, 0), p);
+};
+
+/// (sum |x|^p)^(1/p) for the 0-dim result of a sum; values are >= 0.
+double plain_norm(const Array& values, double p) {
+  if (p == 1) return reduce<SumRule>(values).item();
+  const Array powers = map<WithRight<Pow>>(values, {p});
+  return std::pow(reduce<SumRule>(powers).item(), 1 / p);
+}
+
+/// Norms other than 2, in float32 or float64. Where powers of finite numbers leave the range of the
+/// type: max |x| times the norm of |x| / max |x|.
+Measure measure(const Array& x, double p) {
+  if (x.numel() == 0) return {};
+  const Array values = map<Abs>(x.to(promote(x.dtype(), float32)));
+  const double largest = reduce<MaxRule>(values).item();
+  if (!std::isfinite(largest)) return {largest, false};
+  if (p == kInfinity || largest == 0) return {largest, true};
+  const double norm = plain_norm(values, p);
+  if (std::isfinite(norm) && norm > 1e-15) return {norm, true};
+  return {largest * plain_norm(map<WithRight<Div>>(values, {largest}), p), true};
+}
+
+std::vector<Measure> measure_all(std::vector<Array>& grads, double p) {
+  if (p == 2) return rescale_(grads, 1);
+  std::vector<Measure> measures;
+  measures.reserve(grads.size());
+  for (const Array& g : grads) measures.push_back(measure(g, p));
+  return measures;
+}
+
+/// total = (sum norm_i^p)^(1/p), as largest (sum (norm_i / largest)^p)^(1/p)
+GradReport report_of(const std::vector<Measure>& measures, const Gradients& grads, double p) {
+  GradReport report{.gradients = std::int64_t(measures.size())};
+  double largest = 0;
+  for (std::size_t i = 0; i < measures.size(); ++i) {
+    const Measure& m = measures[i];
+    const bool first_bad = !m.finite && !report.nonfinite;
+    if (first_bad || (!report.nonfinite && (report.worst < 0 || m.norm > largest))) {
+      report.worst = std::int64_t(grads.owners[i]);
+    }
+    report.nonfinite |= !m.finite;
+    if (std::isnan(m.norm) || m.norm > largest) largest = std::isnan(largest) ? largest : m.norm;
+  }
+  report.norm = largest;
+  if (p == kInfinity || largest == 0 || !std::isfinite(largest)) return report;
+  double sum = 0;
+  for (const Measure& m : measures) sum += std::pow(m.norm / largest, p);
+  report.norm = largest * std::pow(sum, 1 / p);
+  return report;
+}
+
+/// Gradients times min(1, max_norm / (norm + 1e-6)). PyTorch multiplies by 1 as well, which changes
+/// no bit.
+bool clip(std::vector<Array>& grads, double max_norm, double norm) {
+  const double factor = max_norm / (norm + 1e-6);
+  if (factor >= 1) return false;  // NaN is not
+  rescale_(grads, factor);
+  return !grads.empty();
 }
 
 }  // namespace
 
-Tensor clip_grad_norm_(const std::vector<Tensor>& parameters, double max_norm, double norm_type,
-                       const ClipOptions& options) {
+GradReport clip_grad_norm_(const std::vector<Tensor>& parameters, double max_norm, double norm_type,
+                           const ClipOptions& options) {
   check(max_norm >= 0, "[clip_grad_norm_] max_norm must not be negative: ", max_norm);
   check(norm_type > 0, "[clip_grad_norm_] norm_type must be above 0: ", norm_type);
   const CategoryScope scope(Category::workspace);
-  std::vector<Array> grads;
-  for (const Tensor& p : parameters) {
-    if (p.defined() && p.impl()->grad.defined()) grads.push_back(p.impl()->grad);
-  }
-  if (grads.empty()) return Tensor(Array::zeros({}, float32, thread_state().default_device));
+  Gradients grads(parameters);
+  GradReport report = report_of(measure_all(grads.arrays, norm_type), grads, norm_type);
+  check(!options.error_if_nonfinite || !report.nonfinite,
+        "[clip_grad_norm_] the gradient of "
+        "parameter ",
+        report.worst, " has infinite or NaN elements; the norm ", norm_type,
+        " of all gradients is ", report.norm, ". Nothing was changed");
+  report.clipped = clip(grads.arrays, max_norm, report.norm);
+  return report;
+}
 
-  const Array total = total_norm(grads, norm_type);
-  check(!options.error_if_nonfinite || std::isfinite(total.item()), "[clip_grad_norm_] the norm ",
-        norm_type, " of the gradients is ", total.item(), ". Nothing was changed");
-  // min(1, max_norm / (total + 1e-6)); NaN stays NaN
-  const Array padded = map<WithRight<Add>>(total, {1e-6});
-  const Array factor = map<Clamp>(map<WithLeft<Div>>(padded, {max_norm}), {0, 1});
-  for (Array& g : grads) zip_<Mul>(g, factor.to(g.dtype()).to(g.device()));
-  return Tensor(total);
+bool clip_grads_with_norm_(const std::vector<Tensor>& parameters, double max_norm, double norm) {
+  check(max_norm >= 0, "[clip_grads_with_norm_] max_norm must not be negative: ", max_norm);
+  check(!(norm < 0), "[clip_grads_with_norm_] a norm is not negative: ", norm);
+  Gradients grads(parameters);
+  return clip(grads.arrays, max_norm, norm);
+}
+
+GradReport clip_grad_value_(const std::vector<Tensor>& parameters, double limit) {
+  check(limit >= 0, "[clip_grad_value_] the limit must not be negative: ", limit);
+  const CategoryScope scope(Category::workspace);
+  Gradients grads(parameters);
+  const std::vector<Measure> measures = measure_all(grads.arrays, kInfinity);
+  GradReport report = report_of(measures, grads, kInfinity);
+  for (std::size_t i = 0; i < measures.size(); ++i) {
+    if (measures[i].norm <= limit) continue;  // NaN is not
+    Array& g = grads.arrays[i];
+    copy(g, map<Clamp>(g, {-limit, limit}));
+    report.clipped = true;
+  }
+  return report;
+}
+
+GradReport rescale_grads_(const std::vector<Tensor>& parameters, double factor) {
+  Gradients grads(parameters);
+  return report_of(rescale_(grads.arrays, factor), grads, 2);
 }
 
 }  // namespace tandem::optim

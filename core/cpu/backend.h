@@ -58,6 +58,7 @@ class CpuBackend final : public Backend {
   void dropout(const DropoutKey& key, const Array& x, Array& y) override;
 
   void update(UpdateOp op, std::span<UpdateItem> items) override;
+  void rescale(double factor, std::span<Array> xs, Array& found) override;
 };
 
 std::unique_ptr<Backend> make_cpu_backend(Device device, std::int64_t memory_limit);
