@@ -11,6 +11,7 @@
 #include <tandem/core/ops/dropout.h>
 #include <tandem/core/ops/factories.h>
 #include <tandem/core/ops/linalg.h>
+#include <tandem/core/ops/norm.h>
 #include <tandem/core/ops/pointwise.h>
 #include <tandem/core/ops/pool.h>
 #include <tandem/core/ops/reduce.h>
@@ -38,6 +39,7 @@
 #include <tandem/nn/linear.h>
 #include <tandem/nn/loss.h>
 #include <tandem/nn/module.h>
+#include <tandem/nn/norm.h>
 #include <tandem/nn/observer.h>
 #include <tandem/nn/pooling.h>
 #include <tandem/nn/sequential.h>

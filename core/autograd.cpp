@@ -38,6 +38,7 @@ Node::~Node() {
 }
 
 const Array& Saved::get() const {
+  if (!array_.defined()) return array_;  // an optional argument that was not there
   check<StaleGraphError>(array_.version() == version_, "a tensor of shape ", array_.shape(), " on ",
                          array_.device(), " changed since forward (version ", version_, ", now ",
                          array_.version(), "). Run forward again, or write to a clone");

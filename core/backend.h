@@ -21,6 +21,7 @@
 #include <tandem/core/device.h>
 #include <tandem/core/functors.h>
 #include <tandem/core/memory.h>
+#include <tandem/core/normal.h>
 #include <tandem/core/philox.h>
 #include <tandem/core/reduce_rules.h>
 #include <tandem/core/update_rules.h>
@@ -136,6 +137,20 @@ class Backend : public RawMemory {
   /// whatever dloss is. dloss is of row_weight's type.
   virtual void nll_grad(const Array& target, const Array& row_weight, std::int64_t ignore_index,
                         const Array& dloss, Array& dlogp) = 0;
+
+  // Normalization of x (outer, C, inner); see normal.h. All are row-major; statistics (C) float64.
+  // Weight and bias may have any strides.
+
+  /// mean, and m2 = sum (x - mean)^2, of each channel; zeros if there is nothing.
+  virtual void moments(const Array& x, Array& mean, Array& m2) = 0;
+  /// y = xhat weight + bias, where xhat = (x - mean) / sqrt(var + eps).
+  virtual void normalize(const Array& x, const Normal& by, Array& y) = 0;
+  /// Of each channel: sum_g = sum g, sum_gx = sum g xhat, where g = weight dy.
+  virtual void normalize_sums(const Array& x, const Normal& by, const Array& dy, Array& sum_g,
+                              Array& sum_gx) = 0;
+  /// dx = (weight dy - mean_g - xhat mean_gx) / sqrt(var + eps)
+  virtual void normalize_grad(const Array& x, const Normal& by, const Array& dy,
+                              const Array& mean_g, const Array& mean_gx, Array& dx) = 0;
 
   /// y = x * dropout_scales() of the row and the position in it; rows are dim 0. x contiguous.
   virtual void dropout(const DropoutKey& key, const Array& x, Array& y) = 0;

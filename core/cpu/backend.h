@@ -55,6 +55,13 @@ class CpuBackend final : public Backend {
   void nll_grad(const Array& target, const Array& row_weight, std::int64_t ignore_index,
                 const Array& dloss, Array& dlogp) override;
 
+  void moments(const Array& x, Array& mean, Array& m2) override;
+  void normalize(const Array& x, const Normal& by, Array& y) override;
+  void normalize_sums(const Array& x, const Normal& by, const Array& dy, Array& sum_g,
+                      Array& sum_gx) override;
+  void normalize_grad(const Array& x, const Normal& by, const Array& dy, const Array& mean_g,
+                      const Array& mean_gx, Array& dx) override;
+
   void dropout(const DropoutKey& key, const Array& x, Array& y) override;
 
   void update(UpdateOp op, std::span<UpdateItem> items) override;

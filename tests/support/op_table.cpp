@@ -16,6 +16,7 @@ const std::vector<OpRow>& op_table() {
     add_reduce_rows(all);
     add_linalg_rows(all);
     add_image_rows(all);
+    add_norm_rows(all);
     add_view_rows(all);
     add_loss_rows(all);
     return all;

@@ -96,6 +96,7 @@ void add_binary_rows(std::vector<OpRow>& rows);
 void add_reduce_rows(std::vector<OpRow>& rows);
 void add_linalg_rows(std::vector<OpRow>& rows);
 void add_image_rows(std::vector<OpRow>& rows);
+void add_norm_rows(std::vector<OpRow>& rows);
 void add_view_rows(std::vector<OpRow>& rows);
 void add_loss_rows(std::vector<OpRow>& rows);
 
