@@ -54,3 +54,4 @@
 #include <tandem/optim/schedule_rules.h>
 #include <tandem/optim/sgd.h>
 #include <tandem/parallel/data_parallel.h>
+#include <tandem/parallel/sync_batch_norm.h>

@@ -63,6 +63,7 @@ std::vector<Tensor> Engine::forward(const Arguments& in, const Split& split, con
       },
       pass->rows);
 
+  if (pass->ranks[0] != 0) replicas->keep_buffers_of(pass->ranks[0]);
   std::vector<Array> values = gather_outputs(*pass, outputs);
   return record_node(pass, in, std::move(values));
 }

@@ -151,6 +151,15 @@ Array Replicas::free_home(int rank, int slot) {
   return Array::empty_like(home);
 }
 
+void Replicas::keep_buffers_of(int rank) {
+  for (int slot = parameters; slot < size(); ++slot) {
+    const Array& own = local[std::size_t(rank)][std::size_t(slot)].array();
+    if (own.version() == sent_[std::size_t(rank)][std::size_t(slot)].own) continue;
+    Array m = master[std::size_t(slot)].array();
+    copy(m, own);
+  }
+}
+
 // Only now, after the copy: one that failed must be asked for again.
 void Replicas::note_sent(int rank, int slot, const Array& place) {
   const Array& m = master[std::size_t(slot)].array();

@@ -10,7 +10,8 @@
 //              for the further micro-batches of an accumulation.
 // What can go wrong: (1) A copy that fails must not count as sent: what was sent is noted after the
 //              copy. (2) Rank 0 may write its buffers (batch norm) while others still copy them: it
-//              waits for a latch. (3) A live graph may have saved the parameter that is about to be
+//              waits for a latch. If rank 0 has no rows, what the first rank with rows wrote is
+//              copied back. (3) A live graph may have saved the parameter that is about to be
 //              overwritten: then the copy goes to fresh memory. (4) A layer replaced, a shape
 //              changed: the replicas are built anew.
 // Next: worker_group.h.
@@ -68,6 +69,9 @@ class Replicas {
   /// Do the handles still hold arrays of the shapes and dtypes that the replicas were built for?
   bool fits() const;
   int size() const { return int(master.size()); }
+  /// Into the master's buffers what `rank` wrote into its own in this forward. Rank 0's are the
+  /// master's; where it had no rows, the first rank that had some stands in for it.
+  void keep_buffers_of(int rank);
 
   const std::vector<Device> devices;
   const std::vector<Tensor> master;

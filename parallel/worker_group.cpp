@@ -5,9 +5,29 @@
 
 namespace tandem::parallel {
 
-WorkerGroup::WorkerGroup(std::vector<Device> devices) : devices_(std::move(devices)) {
-  const bool room = devices_.size() <= std::max(1u, std::thread::hardware_concurrency());
-  spin_ = std::chrono::microseconds(room ? 50 : 0);
+namespace {
+
+// How long to look before sleeping: not at all if somebody else needs the core.
+std::chrono::microseconds time_to_look(std::size_t ranks) {
+  const bool room = ranks <= std::max(1u, std::thread::hardware_concurrency());
+  return std::chrono::microseconds(room ? 50 : 0);
+}
+
+// Is it about another rank's absence, whose own failure says more?
+bool is_consequence(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const MeetingError&) {
+    return true;
+  } catch (...) {
+    return false;
+  }
+}
+
+}  // namespace
+
+WorkerGroup::WorkerGroup(std::vector<Device> devices)
+    : devices_(std::move(devices)), spin_(time_to_look(devices_.size())), meeting_(spin_) {
   for (std::size_t r = 0; r < devices_.size(); ++r) workers_.push_back(std::make_unique<Worker>());
   for (std::size_t r = 1; r < devices_.size(); ++r) {
     workers_[r]->thread = std::thread([this, r] { serve(int(r)); });
@@ -25,17 +45,8 @@ WorkerGroup::~WorkerGroup() {
   }
 }
 
-// Looks until done() or the time is up. Yields instead of pausing: if ranks outnumber cores, a
-// pausing thread keeps the core from the one that has work.
-template <class Done>
-bool WorkerGroup::look_for(Done done) const {
-  if (spin_.count() == 0) return done();
-  const auto end = std::chrono::steady_clock::now() + spin_;
-  while (!done()) {
-    if (std::chrono::steady_clock::now() >= end) return done();
-    std::this_thread::yield();
-  }
-  return true;
+WorkerGroup* WorkerGroup::current() {
+  return static_cast<WorkerGroup*>(const_cast<void*>(thread_state().replica.group));
 }
 
 void WorkerGroup::run_job(int rank, const Job& job) {
@@ -53,6 +64,7 @@ void WorkerGroup::run_job(int rank, const Job& job) {
   } catch (...) {
     me.error = std::current_exception();
   }
+  meeting_.leave(rank, me.error && !is_consequence(me.error));
   me.random_calls = state.random_calls;
   state = before;
 }
@@ -63,7 +75,7 @@ void WorkerGroup::serve(int rank) {
     return me.job.load(std::memory_order_acquire) != nullptr || stop_.load();
   };
   for (;;) {
-    if (!look_for(ready)) {
+    if (!look_for(spin_, ready)) {
       std::unique_lock lock(me.mutex);
       me.wake.wait(lock, ready);
     }
@@ -83,6 +95,7 @@ void WorkerGroup::run(std::span<const int> ranks, const Job& job, std::span<cons
         "[data_parallel] called from inside a replica. A replica's forward and backward are plain "
         "computations on one device");
   state_ = thread_state();
+  meeting_.open(ranks);
   const bool mine = ranks.front() == 0;
   left_.store(int(ranks.size()) - int(mine), std::memory_order_relaxed);
   for (std::size_t i = 0; i < ranks.size(); ++i) {
@@ -97,7 +110,7 @@ void WorkerGroup::run(std::span<const int> ranks, const Job& job, std::span<cons
   }
   if (mine) run_job(0, job);
   const auto finished = [&] { return left_.load(std::memory_order_acquire) == 0; };
-  if (!look_for(finished)) {
+  if (!look_for(spin_, finished)) {
     std::unique_lock lock(mutex_);
     done_.wait(lock, finished);
   }
@@ -124,6 +137,8 @@ void WorkerGroup::raise(std::span<const int> ranks) {
     failures.push_back({r, devices_[std::size_t(r)], w.rows.first, w.rows.count, error, message});
   }
   if (failures.empty()) return;
+  std::stable_partition(failures.begin(), failures.end(),
+                        [](const auto& f) { return !is_consequence(f.exception); });
   std::string text =
       str("[data_parallel] ", failures.size(), " of ", ranks.size(), " replicas failed");
   for (const auto& f : failures) {

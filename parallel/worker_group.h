@@ -7,8 +7,9 @@
 // What it costs: one hand-over and one wake-up per run; about 10 microseconds if the others still
 //              look, 40 to 80 if they sleep.
 // What can go wrong: a rank throws. All ranks stop before run() throws ReplicaError, which knows
-//              every failure. A rank that waits for another would hang then: so the one thing that
-//              ranks wait for (the latch of chapter 2) is released by a destructor, on failure too.
+//              every failure. A rank that waits for another would hang then: so both things that
+//              ranks wait for are released on failure too: the latch of chapter 2 by a destructor,
+//              a meeting (meeting.h) by the end of the job that does not come.
 // Next: parallel_apply.h.
 #pragma once
 
@@ -28,11 +29,13 @@
 #include <tandem/core/device.h>
 #include <tandem/core/error.h>
 #include <tandem/core/thread_state.h>
+#include <tandem/parallel/meeting.h>
 
 namespace tandem::parallel {
 
-/// What went wrong in the replicas of one forward or backward. The exception of the lowest failing
-/// rank is nested in it (std::rethrow_if_nested).
+/// What went wrong in the replicas of one forward or backward: failures in rank order, but those of
+/// ranks that only missed another one (MeetingError) last. The first one's exception is nested in
+/// it (std::rethrow_if_nested).
 class ReplicaError : public Error {
  public:
   struct Failure {
@@ -84,6 +87,10 @@ class WorkerGroup {
   void run(std::span<const int> ranks, const Job& job, std::span<const Rows> rows = {});
 
   const std::vector<Device>& devices() const { return devices_; }
+  /// Where the ranks of a run meet.
+  Meeting& meeting() { return meeting_; }
+  /// The group that this thread is a replica of, or null.
+  static WorkerGroup* current();
 
  private:
   struct alignas(64) Worker {
@@ -97,12 +104,11 @@ class WorkerGroup {
   };
   void serve(int rank);
   void run_job(int rank, const Job& job);
-  template <class Done>
-  bool look_for(Done done) const;
   void raise(std::span<const int> ranks);
 
   std::vector<Device> devices_;
   std::chrono::microseconds spin_;
+  Meeting meeting_;
   std::vector<std::unique_ptr<Worker>> workers_;
   ThreadState state_;  // the caller's; written before jobs are posted
   std::atomic<bool> stop_{false};
