@@ -55,6 +55,9 @@ class CpuBackend final : public Backend {
   void nll_grad(const Array& target, const Array& row_weight, std::int64_t ignore_index,
                 const Array& dloss, Array& dlogp) override;
 
+  void gather(const char* op, int dim, const Array& x, const Array& index, Array& y) override;
+  void scatter_add(int dim, const Array& index, const Array& dy, Array& dx) override;
+
   void dropout(const DropoutKey& key, const Array& x, Array& y) override;
 
   void update(UpdateOp op, std::span<UpdateItem> items) override;

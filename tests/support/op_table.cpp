@@ -17,6 +17,7 @@ const std::vector<OpRow>& op_table() {
     add_linalg_rows(all);
     add_image_rows(all);
     add_view_rows(all);
+    add_indexing_rows(all);
     add_loss_rows(all);
     return all;
   }();
