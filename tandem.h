@@ -7,9 +7,11 @@
 #include <tandem/core/error.h>
 #include <tandem/core/function.h>
 #include <tandem/core/memory.h>
+#include <tandem/core/ops/attention.h>
 #include <tandem/core/ops/conv.h>
 #include <tandem/core/ops/dropout.h>
 #include <tandem/core/ops/factories.h>
+#include <tandem/core/ops/indexing.h>
 #include <tandem/core/ops/linalg.h>
 #include <tandem/core/ops/norm.h>
 #include <tandem/core/ops/pointwise.h>
@@ -33,7 +35,9 @@
 #include <tandem/io/checkpoint.h>
 #include <tandem/io/safetensors.h>
 #include <tandem/nn/activations.h>
+#include <tandem/nn/attention.h>
 #include <tandem/nn/conv.h>
+#include <tandem/nn/embedding.h>
 #include <tandem/nn/init.h>
 #include <tandem/nn/inspect.h>
 #include <tandem/nn/linear.h>

@@ -152,6 +152,14 @@ class Backend : public RawMemory {
   virtual void normalize_grad(const Array& x, const Normal& by, const Array& dy,
                               const Array& mean_g, const Array& mean_gx, Array& dx) = 0;
 
+  /// Along `dim`: y[.., i, ..] = x[.., index[.., i, ..], ..]. y and index (int64) have one shape, x
+  /// has it too but for `dim`; whole rows are picked with an index that has strides of zero. Throws
+  /// UsageError naming `op`, position and value of an index outside [0, size of x along dim).
+  virtual void gather(const char* op, int dim, const Array& x, const Array& index, Array& y) = 0;
+  /// Its transpose: dx[.., k, ..] = sum of the dy[.., i, ..] with index[.., i, ..] == k, added in
+  /// the order of i, in float32 for 16-bit types; 0 where there is none. Index has been checked.
+  virtual void scatter_add(int dim, const Array& index, const Array& dy, Array& dx) = 0;
+
   /// y = x * dropout_scales() of the row and the position in it; rows are dim 0. x contiguous.
   virtual void dropout(const DropoutKey& key, const Array& x, Array& y) = 0;
 

@@ -5,8 +5,9 @@
 //   options. parallel::with_loss computes one mean per replica and weights it by the replica's
 //   rows, which is the whole batch's mean only if each mean divides by a number of rows. With
 //   `weight` or ignored targets cross_entropy and nll_loss divide by the weights of the rows that
-//   count, and these differ between chunks: then take Reduction::sum inside the replicas
-//   (DataParallelOptions::scalars = ScalarRule::sum) and divide by the weights of the whole batch.
+//   count: these differ between chunks, and a chunk whose rows are all ignored gives NaN. Then take
+//   Reduction::sum inside the replicas (DataParallelOptions::scalars = ScalarRule::sum) and divide
+//   by the weights of the whole batch.
 #pragma once
 
 #include <cstdint>

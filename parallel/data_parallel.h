@@ -299,8 +299,10 @@ auto data_parallel(M& module, const Tensor& input, std::vector<Device> devices) 
 
 /// A module that ends in a loss: forward(arguments..., last) = loss(module.forward(arguments...),
 /// last). Under DataParallel the loss is then computed inside each replica, and what is gathered is
-/// one number per replica (ScalarRule). Shares its weights with `module`, as every copy of a
-/// module.
+/// one number per replica (ScalarRule). Means are weighted by rows, which is the whole batch's mean
+/// if each divides by a number of rows, or of elements; cross_entropy and nll_loss with class
+/// weights or ignored rows do not: Note [A mean inside the replicas] in nn/loss.h. Shares its
+/// weights with `module`, as every copy of a module.
 template <class M, class F>
 struct WithLoss : nn::Module {
   M module;

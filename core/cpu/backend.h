@@ -61,6 +61,8 @@ class CpuBackend final : public Backend {
                       Array& sum_gx) override;
   void normalize_grad(const Array& x, const Normal& by, const Array& dy, const Array& mean_g,
                       const Array& mean_gx, Array& dx) override;
+  void gather(const char* op, int dim, const Array& x, const Array& index, Array& y) override;
+  void scatter_add(int dim, const Array& index, const Array& dy, Array& dx) override;
 
   void dropout(const DropoutKey& key, const Array& x, Array& y) override;
 

@@ -6,7 +6,10 @@ Inputs follow a rule that both sides know, pattern(); seeds of non-scalar result
 Run with PyTorch 1.13 on the CPU (Debian 12: python3-torch), one thread:
     /usr/bin/python3 tests/golden/make_words.py > tests/nn/golden_words.h
 """
+import struct
+
 import torch
+import torch.nn as nn
 import torch.nn.functional as F
 
 torch.set_num_threads(1)
@@ -26,6 +29,14 @@ def numbers(t):
 
 def show(name, t):
     print("inline const std::vector<double> %s%s;" % (name, numbers(t)))
+
+
+def fnv1a(tensors):
+    h = 0xCBF29CE484222325
+    for t in tensors:
+        for byte in struct.pack("<%df" % t.numel(), *t.detach().flatten().tolist()):
+            h = ((h ^ byte) * 0x100000001B3) & ((1 << 64) - 1)
+    return h
 
 
 def seed_of(y):
@@ -58,6 +69,7 @@ print("""// Golden numbers of PyTorch %s on one CPU thread.
 // Written by tests/golden/make_words.py: do not edit.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -135,4 +147,59 @@ def distance(f):
 print("\n// ---- l1_loss and mse_loss of pattern((3, 4), 37) and pattern((3, 4), 17)")
 losses("kL1", {"plain": {}}, distance(F.l1_loss))
 losses("kMse", {"plain": {}}, distance(F.mse_loss))
+print("\n// ---- index_select and gather of pattern((4, 3, 5), 37), and their gradients")
+for name, f in (("kIndexSelect", lambda x: torch.index_select(x, 1, torch.tensor([2, 0, 2]))),
+                ("kGather", lambda x: torch.gather(x, 1, (pattern((2, 4, 5), 13) + 3).long() % 3))):
+    x = leaf((4, 3, 5), 37)
+    y = f(x)
+    show(name, y)
+    show(name + "Grad", torch.autograd.grad(y, x, seed_of(y))[0])
+
+print("\n// ---- Embedding(7, 5, padding_idx=2) under seed 3; the gradient for indices 2 0 6, 0 0 1")
+torch.manual_seed(3)
+table = nn.Embedding(7, 5, padding_idx=2)
+show("kEmbeddingWeight", table.weight)
+y = table(torch.tensor([[2, 0, 6], [0, 0, 1]]))
+show("kEmbeddingGrad", torch.autograd.grad(y, table.weight, seed_of(y))[0])
+
+print("\n// ---- MultiheadAttention(6, 2) under seed 5: bits of in_proj_weight and out_proj.weight")
+torch.manual_seed(5)
+attention = nn.MultiheadAttention(6, 2)
+assert not attention.in_proj_bias.any() and not attention.out_proj.bias.any()
+for name, t in (("kInProj", attention.in_proj_weight), ("kOutProj", attention.out_proj.weight)):
+    print("inline constexpr std::uint64_t %sHash = 0x%016x;" % (name, fnv1a([t])))
+print("""
+// ---- the same with parameters pattern(shape, 23, 31, 11, 19) / 2 in the order of parameters(): output,
+// gradients of the parameters, then of query, key, value: pattern((4, 3, 6), 37), pattern((5, 3, 6), 17),
+// pattern((5, 3, 6), 41), or 37 for all three. Masks: see tests/nn/attention.cpp.
+struct AttentionGolden {
+  std::string name;
+  std::vector<double> output;
+  std::vector<std::vector<double>> gradients;
+};
+inline const std::vector<AttentionGolden> kAttention = {""")
+with torch.no_grad():
+    for p, k in zip(attention.parameters(), (23, 31, 11, 19)):
+        p.copy_(pattern(p.shape, k) / 2)
+causal = torch.triu(torch.ones(4, 4, dtype=torch.bool), 1)
+padding = torch.tensor([[False, False, True, False, True], [False] * 5, [True, False, False, False, False]])
+for case in ("self", "self causal", "cross", "cross padding", "cross mask", "cross mask of each head", "one sample"):
+    q = leaf((4, 3, 6), 37)
+    k, v = leaf((5, 3, 6), 17), leaf((5, 3, 6), 41)
+    masks = {}
+    if case == "self causal":
+        masks["attn_mask"] = causal
+    if case == "cross padding":
+        masks["key_padding_mask"] = padding
+    if case == "cross mask":
+        masks["attn_mask"] = pattern((4, 5), 7)
+    if case == "cross mask of each head":
+        masks["attn_mask"] = pattern((6, 4, 5), 7) > 1.2
+    inputs = [q] if case.startswith("self") else [q, k, v]
+    if case == "one sample":
+        inputs = [leaf((4, 6), 37), leaf((5, 6), 17), leaf((5, 6), 41)]
+    y, _ = attention(*(inputs * 3 if len(inputs) == 1 else inputs), **masks)
+    grads = torch.autograd.grad(y, [*attention.parameters(), *inputs], seed_of(y))
+    print('    {"%s", %s, {%s}},' % (case, numbers(y), ", ".join(map(numbers, grads))))
+print("};")
 print("// clang-format on\n\n}  // namespace tandem::test")

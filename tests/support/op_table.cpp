@@ -18,6 +18,7 @@ const std::vector<OpRow>& op_table() {
     add_image_rows(all);
     add_norm_rows(all);
     add_view_rows(all);
+    add_indexing_rows(all);
     add_loss_rows(all);
     return all;
   }();

@@ -98,6 +98,7 @@ void add_linalg_rows(std::vector<OpRow>& rows);
 void add_image_rows(std::vector<OpRow>& rows);
 void add_norm_rows(std::vector<OpRow>& rows);
 void add_view_rows(std::vector<OpRow>& rows);
+void add_indexing_rows(std::vector<OpRow>& rows);
 void add_loss_rows(std::vector<OpRow>& rows);
 
 }  // namespace tandem::test
