@@ -3,12 +3,13 @@
 # -ffp-contract=off: bits must not depend on the compiler's mood; where a fused multiply-add is
 # meant, the source says fma(). -fno-math-errno lets sqrt vectorise, -fno-trapping-math (nobody reads
 # the exception flags) loops with conditions, such as Adam's. Never -ffast-math: AMP has to see Inf
-# and NaN. Without TANDEM_NATIVE an x86 build runs on any processor since 2013 (x86-64-v3).
+# and NaN. Without TANDEM_NATIVE an x86 build runs on any processor since 2013 (x86-64-v3). A project
+# that contains Tandem and chooses no build type gets a fast library all the same.
 function(tandem_flags target)
   target_compile_options(${target} PRIVATE
     -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual
     -fno-math-errno -fno-trapping-math -ffp-contract=off
-    $<$<CONFIG:Release>:-O3>
+    $<$<OR:$<CONFIG:Release>,$<CONFIG:>>:-O3>
     $<$<BOOL:${TANDEM_WERROR}>:-Werror>)
   if(TANDEM_NATIVE)
     target_compile_options(${target} PRIVATE -march=native)

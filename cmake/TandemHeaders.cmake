@@ -13,5 +13,6 @@ foreach(folder core nn optim amp data io parallel)
     list(APPEND TANDEM_PUBLIC_HEADERS ${TANDEM_INCLUDE_DIR}/tandem/${header})
   endforeach()
 endforeach()
-file(CREATE_LINK ${CMAKE_CURRENT_SOURCE_DIR}/tandem.h ${TANDEM_INCLUDE_DIR}/tandem/tandem.h SYMBOLIC)
+# A copy, made again when it changes: installing would keep a link a link.
+configure_file(tandem.h ${TANDEM_INCLUDE_DIR}/tandem/tandem.h COPYONLY)
 list(APPEND TANDEM_PUBLIC_HEADERS ${TANDEM_INCLUDE_DIR}/tandem/tandem.h)
