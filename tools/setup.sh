@@ -6,6 +6,7 @@
 #   tools/setup.sh --bench    also Google Benchmark
 #   tools/setup.sh --peers    also libtorch, which some benchmarks compare with (about 400 MB)
 #   tools/setup.sh --format   also clang-format
+#   tools/setup.sh --fuzz     also clang, for the fuzzers
 set -euo pipefail
 
 packages=(g++ cmake ninja-build libeigen3-dev doctest-dev libcli11-dev zlib1g-dev nlohmann-json3-dev)
@@ -14,8 +15,9 @@ for option in "$@"; do
     --bench) packages+=(libbenchmark-dev) ;;
     --peers) packages+=(libbenchmark-dev libtorch-dev) ;;
     --format) packages+=(clang-format-14) ;;
+    --fuzz) packages+=(clang libclang-rt-dev) ;;
     *)
-      sed -n '2,9s/^# \{0,1\}//p' "$0"
+      sed -n '2,10s/^# \{0,1\}//p' "$0"
       [[ "$option" == --help ]] && exit 0
       exit 2
       ;;
@@ -25,7 +27,7 @@ done
 # A tool counts however it came here; a library is looked up in the package database.
 present() {
   case "$1" in
-    g++ | cmake | clang-format-14) command -v "$1" >/dev/null ;;
+    g++ | cmake | clang | clang-format-14) command -v "$1" >/dev/null ;;
     ninja-build) command -v ninja >/dev/null ;;
     *) [[ "$(dpkg-query -W -f='${Status}' "$1" 2>/dev/null)" == "install ok installed" ]] ;;
   esac
