@@ -40,6 +40,7 @@ bool parse(int argc, char** argv, const char* description, Options& options, int
       ->check(positive);
   app.add_option("--load", options.load, "Start with the weights of this .safetensors file");
   app.add_option("--save", options.save, "Write the weights to this .safetensors file");
+  app.add_flag("--summary", options.summary, "At the start, show layers, shapes and costs");
   app.add_flag("--gradients", options.gradients, "At the end, show the gradient of each parameter");
   try {
     app.parse(argc, argv);
@@ -58,9 +59,8 @@ Data load_data(const std::string& what) {
   }
   const std::string root = what == "fashion-mnist" ? "" : what;
   if (fs::exists(fs::path(root) / "test_batch.bin")) {
-    data::Cifar10Options options{.root = root,
-                                 .mean = {0.4914f, 0.4822f, 0.4465f},
-                                 .std = {0.2470f, 0.2435f, 0.2616f}};
+    data::Cifar10Options options{
+        .root = root, .mean = {0.4914f, 0.4822f, 0.4465f}, .std = {0.2470f, 0.2435f, 0.2616f}};
     const data::TensorDataset train = data::cifar10(options);
     options.train = false;
     return {train, data::cifar10(options)};

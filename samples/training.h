@@ -31,7 +31,7 @@ struct Options {
   std::uint64_t seed = 0;
   std::int64_t accumulate = 1;
   std::string load{}, save{};
-  bool gradients = false;
+  bool summary = false, gradients = false;
 };
 
 /// Reads the command line into `options`, which hold the defaults. True: go on; else `status` is
@@ -151,6 +151,9 @@ std::optional<double> accuracy(Net& net, const data::TensorDataset& dataset) {
 template <class Model>
 int train(Model& model, const Data& data, const Options& options) {
   if (!options.load.empty()) io::load(model, options.load);
+  if (options.summary) {
+    std::cout << nn::summary(model, {1, data.channels(), data.height(), data.width()}) << "\n";
+  }
   parallel::DataParallel net(model, {.devices = parse_devices(options.devices)});
   optim::Adam optimizer(model.parameters(), {.lr = options.lr});
   const data::DataLoader loader(data.train, {.batch_size = options.batch, .shuffle = true});
@@ -174,7 +177,8 @@ int train(Model& model, const Data& data, const Options& options) {
         memory::line(net.devices()).c_str());
     std::fflush(stdout);
   }
-  if (options.gradients) nn::print_gradients(model, std::cout);
+  if (options.gradients)
+    std::cout << "\nthe last gradients\n", nn::print_gradients(model, std::cout);
   if (!options.save.empty()) io::save(model, options.save);
   std::cout << "\nmemory at its peak, by what it is for\n" << memory::table(net.devices(), true);
   std::cout << "\nthe last training step\n" << step;
