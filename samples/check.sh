@@ -38,6 +38,42 @@ for optimizer in sgd adamw; do
   ./quickstart --optimizer $optimizer --momentum 0.9 | grep -q '^Epoch 3' || fail "quickstart --optimizer $optimizer"
 done
 
+echo "quickstart_cnn: PyTorch's losses on 1 and 3 devices"
+for devices in 1 3; do
+  ./quickstart_cnn --seed 0 --batch 128 --devices $devices | tee "$scratch/quickstart"
+  # From PyTorch 1.13.1 with the same script, one thread.
+  tr 'a-zA-Z:=,' ' ' <"$scratch/quickstart" | awk '
+    BEGIN { split("2.321104 2.308655 2.300235", loss, " ") }
+    $1 != NR || $2 - loss[NR] > 0.00015 || loss[NR] - $2 > 0.00015 { bad = 1 }
+    END { exit bad || NR != 3 }' || fail "quickstart_cnn --devices $devices"
+done
+
+echo "imbalance: the first device's peak over the mean falls from over 2 to at most 1.25"
+./imbalance | tail -n 5 | tee "$scratch/imbalance"
+awk 'NR == 2 && $NF < 2 { bad = 1 }  NR > 2 && $NF > 1.25 { bad = 1 }  END { exit bad || NR != 5 }' \
+  "$scratch/imbalance" || fail "imbalance"
+awk 'NR > 1 { print $(NF - 3) }' "$scratch/imbalance" | sort -u | wc -l | grep -qx 1 ||
+  fail "the cures change the loss"
+
+echo "train_cnn: trains, saves, loads, follows schedules"
+./train_cnn --devices 2 --save "$scratch/cnn.safetensors" --gradients --summary | tee "$scratch/cnn"
+tail -n 1 "$scratch/cnn" | awk '$1 != "test" || $3 < 0.97 { exit 1 }' || fail "less than 0.97"
+grep -q '^epoch .* | cpu:1 ' "$scratch/cnn" || fail "no line of memory per device"
+grep -qE '^0.weight +\(32, 1, 3, 3\)' "$scratch/cnn" || fail "no gradient of 0.weight"
+for schedule in step cosine warmup onecycle; do
+  ./train_cnn --epochs 1 --load "$scratch/cnn.safetensors" --schedule $schedule | tail -n 1 |
+    awk '$3 < 0.95 { exit 1 }' || fail "train_cnn --load --schedule $schedule"
+done
+status=0
+./train_mlp --epochs 1 --load "$scratch/cnn.safetensors" 2>"$scratch/error" || status=$?
+[[ $status == 1 ]] && grep -q 'fc1.weight' "$scratch/error" || fail "weights of another network: $(cat "$scratch/error")"
+
+echo "README.ja.md shows the code of README.md"
+for language in cpp diff cmake; do
+  [[ $(sed -n "/^\`\`\`$language/,/^\`\`\`$/p" "$here/../README.md") == \
+    $(sed -n "/^\`\`\`$language/,/^\`\`\`$/p" "$here/../README.ja.md") ]] || fail "$language differs"
+done
+
 echo "train_mlp: trains, reports, and ends with the test accuracy"
 ./train_mlp --devices 2 | tee "$scratch/mlp"
 tail -n 1 "$scratch/mlp" | grep -qE '^test accuracy 0\.[0-9]{4}$' || fail "the last line"
