@@ -33,7 +33,8 @@ Moments moments(const Array& x);
 /// (x - mean) / sqrt(var + eps) weight + bias
 Array normalize(const Array& x, const Normal& by);
 
-/// Sums over a channel of g and of g xhat, where g = weight dy and xhat = (x - mean) / sqrt(var + eps).
+/// Sums over a channel of g and of g xhat, where g = weight dy and xhat = (x - mean) / sqrt(var +
+/// eps).
 struct NormalSums {
   Array g, gx;  // (C), float64
 };

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include <tandem/core/error.h>
+#include <tandem/core/memory.h>
 #include <tandem/core/random.h>
 #include <tandem/data/loader.h>
 
@@ -36,6 +37,7 @@ DataLoader::Iterator::Iterator(const DataLoader& loader, std::vector<std::int64_
     : loader_(&loader), order_(std::move(order)) {}
 
 Batch DataLoader::Iterator::operator*() const {
+  const CategoryScope scope(Category::input);
   const std::int64_t batch = loader_->options_.batch_size;
   const auto begin = order_.begin() + batch_ * batch;
   const auto end = begin + std::min(batch, order_.end() - begin);

@@ -52,6 +52,7 @@ bool parse(int argc, char** argv, const char* description, Options& options, int
 }
 
 Data load_data(const std::string& what) {
+  const CategoryScope scope(Category::input);  // in tables of memory
   namespace fs = std::filesystem;
   if (what == "digits") return from_split(data::read_digits(TANDEM_DIGITS));
   if (what != "fashion-mnist" && !fs::is_directory(what)) {
