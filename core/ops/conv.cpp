@@ -5,6 +5,7 @@
 #include <tandem/core/array_ops.h>
 #include <tandem/core/backend.h>
 #include <tandem/core/ops/operands.h>
+#include <tandem/core/trace.h>
 
 namespace tandem {
 namespace {
@@ -49,9 +50,16 @@ Shape result_shape(const Array& x, const Array& w, const Window2d& win) {
   return {x.size(0), w.size(0), p, q};
 }
 
+/// Forward and each of the two gradients: every element of y takes one product with each weight of
+/// its output channel.
+void count_products(const Array& y, const Shape& weight) {
+  trace::count_flops(2 * y.numel() * weight[1] * weight[2] * weight[3]);
+}
+
 Array input_gradient(const Window2d& win, std::int64_t groups, const Shape& shape, const Array& w,
                      const Array& dy) {
   Array dx = Array::empty(shape, dy.dtype(), dy.device());
+  count_products(dy, w.shape());
   backend(dy.device()).conv2d_grad_input(win, groups, w, dy, dx);
   return dx;
 }
@@ -59,6 +67,7 @@ Array input_gradient(const Window2d& win, std::int64_t groups, const Shape& shap
 Array weight_gradient(const Window2d& win, std::int64_t groups, const Shape& shape, const Array& x,
                       const Array& dy) {
   Array dw = Array::empty(shape, dy.dtype(), dy.device());
+  count_products(dy, shape);
   backend(dy.device()).conv2d_grad_weight(win, groups, x, dy, dw);
   return dw;
 }
@@ -80,6 +89,7 @@ Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias,
   const Array images = single ? in.unsqueeze(0) : in;
   const Window2d win{{w.size(2), w.size(3)}, options.stride, options.padding, options.dilation};
   Array y = Array::empty(result_shape(images, w, win), in.dtype(), in.device());
+  count_products(y, w.shape());
   backend(in.device()).conv2d(win, options.groups, images, w, b, y);
   return record("conv2d", single ? y.squeeze(0) : y, {x, weight, bias},
                 [images = Saved::if_(tracked(weight), images), w = Saved::if_(tracked(x), w),

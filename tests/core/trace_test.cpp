@@ -4,6 +4,7 @@
 #include <thread>
 
 #include <tandem/core/array_ops.h>
+#include <tandem/core/ops/conv.h>
 #include <tandem/core/ops/factories.h>
 #include <tandem/core/ops/linalg.h>
 #include <tandem/core/ops/reduce.h>
@@ -40,6 +41,15 @@ TEST_CASE("trace: the backward of a linear layer costs twice its forward, or onc
   CHECK(flops_of([&] { sum(linear(x, weight, bias)).backward(); }) == 3 * forward);
   x.requires_grad_(false);
   CHECK(flops_of([&] { sum(linear(x, weight, bias)).backward(); }) == 2 * forward);
+}
+
+TEST_CASE("trace: a convolution costs 2 operations per output and weight of its channel") {
+  const Tensor x = zeros({2, 4, 6, 6}).requires_grad_();
+  const Tensor weight = zeros({8, 2, 3, 3}).requires_grad_(), bias = zeros({8}).requires_grad_();
+  const ConvOptions options{.stride = 2, .padding = 1, .groups = 2};  // -> (2, 8, 3, 3)
+  const std::int64_t forward = 2 * (2 * 8 * 3 * 3) * (2 * 3 * 3);
+  CHECK(flops_of([&] { conv2d(x, weight, bias, options); }) == forward);
+  CHECK(flops_of([&] { sum(conv2d(x, weight, bias, options)).backward(); }) == 3 * forward);
 }
 
 TEST_CASE("trace: a product that is refused costs nothing, and threads count for themselves") {

@@ -5,6 +5,8 @@
 
 #include <tandem/core/random.h>
 #include <tandem/core/thread_state.h>
+#include <tandem/nn/conv.h>
+#include <tandem/nn/pooling.h>
 #include <tandem/nn/summary.h>
 
 #include "tests/nn/nets.h"
@@ -96,6 +98,31 @@ TEST_CASE("summary: containers nest, and any module in a Sequential has its row"
       "KiB\n"
       "FLOPs: 157,603,200 for an input of (100, 784) (matrix products and convolutions, multiply "
       "and add counted each)\n");
+}
+
+TEST_CASE("summary: two convolutions, counted by hand") {
+  nn::Sequential net{nn::Conv2d(3, 64, 3, {.padding = 1}),  // 64*32*32 outputs of 2*3*9
+                     nn::ReLU(),
+                     nn::MaxPool2d(2),
+                     nn::Conv2d(64, 128, 3, {.padding = 1}),  // 128*16*16 outputs of 2*64*9
+                     nn::ReLU(),
+                     nn::AdaptiveAvgPool2d(1),
+                     nn::Flatten(),
+                     nn::Linear(128, 10)};
+  const nn::Summary s = nn::summary(net, {1, 3, 32, 32});
+  const std::vector<Shape> outputs{{1, 10},         {1, 64, 32, 32},  {1, 64, 32, 32},
+                                   {1, 64, 16, 16}, {1, 128, 16, 16}, {1, 128, 16, 16},
+                                   {1, 128, 1, 1},  {1, 128},         {1, 10}};
+  REQUIRE(s.rows.size() == outputs.size());
+  for (std::size_t i = 0; i < outputs.size(); ++i) CHECK(s.rows[i].output == outputs[i]);
+  CHECK(s.rows[1].type == "Conv2d");
+  CHECK(s.rows[1].parameters == 1792);
+  CHECK(s.rows[1].flops == 3538944);
+  CHECK(s.rows[4].parameters == 73856);
+  CHECK(s.rows[4].flops == 37748736);
+  CHECK(s.rows[8].flops == 2560);
+  CHECK(s.flops == 3538944 + 37748736 + 2560);
+  CHECK(s.trainable == 1792 + 73856 + 1290);
 }
 
 TEST_CASE("summary: what a forward computes itself counts to its own row") {
