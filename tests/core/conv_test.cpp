@@ -100,6 +100,36 @@ TEST_CASE("conv2d: workspace is a tile and a padded image, not all columns") {
   CHECK(sum(x.grad()).item<double>() == 2.0 * 16 * (3 * 208 - 2) * (3 * 210 - 2));
 }
 
+// 3136 rows of columns leave room for 83 positions in a tile: less than a row of 91. Small whole
+// numbers, so that every sum is exact.
+TEST_CASE("conv2d: tiles that end inside a row add up to the loops of the definition") {
+  constexpr std::int64_t kC = 64, kK = 7, kH = 9, kW = 95, kP = 3, kQ = 91;
+  std::vector<double> x, w, dy;
+  for (int i = 0; i < kC * kH * kW; ++i) x.push_back(i * 7 % 4);
+  for (int i = 0; i < 2 * kC * kK * kK; ++i) w.push_back(i * 5 % 3 - 1);
+  for (int i = 0; i < 2 * kP * kQ; ++i) dy.push_back(i * 3 % 5 - 2);
+  std::vector<double> y(2 * kP * kQ), dx(x.size()), dw(w.size());
+  for (std::int64_t at = 0; at < 2 * kP * kQ * kC * kK * kK; ++at) {
+    const std::int64_t j = at % kK, i = at / kK % kK, c = at / (kK * kK) % kC;
+    const std::int64_t position = at / (kC * kK * kK), o = position / (kP * kQ);
+    const std::int64_t column = position % kQ + j - 1, row = position / kQ % kP + i;
+    if (column < 0 || column >= kW) continue;
+    const auto from = std::size_t((c * kH + row) * kW + column);
+    const auto weight = std::size_t(((o * kC + c) * kK + i) * kK + j);
+    y[std::size_t(position)] += x[from] * w[weight];
+    dx[from] += dy[std::size_t(position)] * w[weight];
+    dw[weight] += dy[std::size_t(position)] * x[from];
+  }
+  const Tensor image = tensor_of(x, {kC, kH, kW}).requires_grad_();
+  const Tensor weights = tensor_of(w, {2, kC, kK, kK}).requires_grad_();
+  const Tensor out = conv2d(image, weights, {}, {.padding = {0, 1}});
+  REQUIRE(out.shape() == Shape{2, kP, kQ});
+  CHECK(close(out, y, {0, 0}));
+  out.backward(tensor_of(dy, out.shape()));
+  CHECK(close(image.grad(), dx, {0, 0}));
+  CHECK(close(weights.grad(), dw, {0, 0}));
+}
+
 TEST_CASE("conv2d: gradients have the strides of what they belong to") {
   const auto channels_last = [](const Tensor& t) {
     Tensor dense(t.permute({0, 2, 3, 1}).array().contiguous().permute({0, 3, 1, 2}));
