@@ -1,7 +1,9 @@
 // Everything a program needs: #include <tandem/tandem.h>
 #pragma once
 
+#include <tandem/amp/autocast.h>
 #include <tandem/amp/grad_scaler.h>
+#include <tandem/core/autocast.h>
 #include <tandem/core/autograd.h>
 #include <tandem/core/device.h>
 #include <tandem/core/error.h>

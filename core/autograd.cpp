@@ -4,6 +4,7 @@
 #include <atomic>
 
 #include <tandem/core/array_ops.h>
+#include <tandem/core/autocast.h>
 
 namespace tandem {
 namespace {
@@ -261,6 +262,7 @@ void backward(std::span<const Tensor> outputs, std::span<const Tensor> seeds,
               const BackwardOptions& options) {
   refuse_create_graph(options);
   const NoGrad no_grad;
+  const NoAutocast no_autocast;
   std::vector<Array> arrays = make_seeds(outputs, seeds);
   const std::vector<Edge> edges = edges_of(outputs);
   Walk walk(edges, options.retain_graph);
@@ -279,6 +281,7 @@ std::vector<Tensor> grad(std::span<const Tensor> outputs, std::span<const Tensor
                          std::span<const Tensor> seeds, const BackwardOptions& options) {
   refuse_create_graph(options);
   const NoGrad no_grad;
+  const NoAutocast no_autocast;
   std::vector<Array> arrays = make_seeds(outputs, seeds);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     check(inputs[i].defined() && inputs[i].requires_grad(), "[grad] input ", i,
@@ -307,6 +310,7 @@ std::vector<Tensor> grad(std::span<const Tensor> outputs, std::span<const Tensor
 void sweep(std::span<const Edge> outputs, std::vector<Array> seeds, std::span<const Edge> leaves,
            bool retain_graph, bool refuse_others, const GradientSink& sink) {
   const NoGrad no_grad;
+  const NoAutocast no_autocast;
   Walk walk(outputs, retain_graph, leaves, refuse_others);
   for (std::size_t i = 0; i < leaves.size(); ++i) {
     if (walk.leaves()[i].waiting == 0) sink(i, Array{});

@@ -4,10 +4,13 @@
 // their rank and rows in `replica`. User code inside a forward may read it: current_replica().
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <optional>
 #include <utility>
 
 #include <tandem/core/device.h>
+#include <tandem/core/dtype.h>
 #include <tandem/core/memory.h>
 
 namespace tandem {
@@ -23,12 +26,22 @@ struct ReplicaContext {
   bool active() const { return group != nullptr; }
 };
 
+class CastCache;
+
+/// Mixed precision; see autocast.h.
+struct AutocastState {
+  bool on = false;                             // for any kind
+  std::array<std::optional<DType>, 2> fast{};  // by DeviceKind; none: off for that kind
+  CastCache* casts = nullptr;                  // of this thread; null: casts are not kept
+};
+
 struct ThreadState {
   bool grad_enabled = true;
   Device default_device{};  // where factories put tensors
   Category category = Category::activation;
   std::uint32_t random_calls = 0;  // dropouts (and, in replicas, factories) so far: see random.h
   ReplicaContext replica{};
+  AutocastState autocast{};
 };
 
 /// This thread's state. Trivially destructible, so it is usable while the program ends.

@@ -5,6 +5,7 @@
 #include <array>
 
 #include <tandem/core/array_ops.h>
+#include <tandem/core/autocast.h>
 #include <tandem/core/autograd.h>
 #include <tandem/core/backend.h>
 #include <tandem/core/ops/operands.h>
@@ -205,6 +206,9 @@ Tensor binary_loss(const Tensor& x, const Tensor& t) {
 
 Tensor cross_entropy(const Tensor& logits, const Tensor& target,
                      const CrossEntropyOptions& options) {
+  if (const Recast to = recast(CastGroup::full, {logits, target})) {
+    return cross_entropy(to(logits), to(target), options);
+  }
   constexpr const char* op = "cross_entropy";
   check_input(op, logits, target);
   check(options.label_smoothing >= 0 && options.label_smoothing <= 1, "[", op,
@@ -219,6 +223,7 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target,
 }
 
 Tensor nll_loss(const Tensor& logp, const Tensor& target, const NllLossOptions& options) {
+  if (const Recast to = recast(CastGroup::full, {logp})) return nll_loss(to(logp), target, options);
   constexpr const char* op = "nll_loss";
   check_input(op, logp, target);
   check_classes(op, logp, target);
@@ -228,12 +233,18 @@ Tensor nll_loss(const Tensor& logp, const Tensor& target, const NllLossOptions& 
 }
 
 Tensor mse_loss(const Tensor& x, const Tensor& target, const LossOptions& options) {
+  if (const Recast to = recast(CastGroup::full, {x, target})) {
+    return mse_loss(to(x), to(target), options);
+  }
   check_pair("mse_loss", x, target);
   const Tensor difference = x - target;
   return reduced(difference * difference, options.reduction);
 }
 
 Tensor l1_loss(const Tensor& x, const Tensor& target, const LossOptions& options) {
+  if (const Recast to = recast(CastGroup::full, {x, target})) {
+    return l1_loss(to(x), to(target), options);
+  }
   check_pair("l1_loss", x, target);
   return reduced(abs(x - target), options.reduction);
 }
@@ -241,6 +252,9 @@ Tensor l1_loss(const Tensor& x, const Tensor& target, const LossOptions& options
 // A positive weight p adds (p - 1) target log p, and -log sigmoid(x) is the loss of x for target 1.
 Tensor binary_cross_entropy_with_logits(const Tensor& logits, const Tensor& target,
                                         const BceOptions& options) {
+  if (const Recast to = recast(CastGroup::full, {logits, target})) {
+    return binary_cross_entropy_with_logits(to(logits), to(target), options);
+  }
   constexpr const char* op = "binary_cross_entropy_with_logits";
   check_pair(op, logits, target);
   check(is_floating(logits.dtype()), "[", op, "] the logits must be of a floating type: they are ",

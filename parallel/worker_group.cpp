@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include <tandem/core/autocast.h>
+
 namespace tandem::parallel {
 
 namespace {
@@ -60,6 +62,7 @@ void WorkerGroup::run_job(int rank, const Job& job) {
                    .first_row = me.rows.first,
                    .rows = me.rows.count};
   try {
+    const OwnCasts own_casts;
     job(rank);
   } catch (...) {
     me.error = std::current_exception();

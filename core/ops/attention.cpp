@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include <tandem/core/autocast.h>
 #include <tandem/core/ops/dropout.h>
 #include <tandem/core/ops/factories.h>
 #include <tandem/core/ops/linalg.h>
@@ -41,6 +42,9 @@ Tensor causal_mask(std::int64_t queries, std::int64_t keys, const TensorOptions&
 
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                                     const AttentionOptions& options) {
+  if (const Recast to = recast(CastGroup::low, {q, k, v})) {
+    return scaled_dot_product_attention(to(q), to(k), to(v), options);
+  }
   check_shapes(operand(kOp, q, "q"), operand(kOp, k, "k"), operand(kOp, v, "v"), options.attn_mask);
   const Tensor scaled = q * (1 / std::sqrt(double(q.size(-1))));
   Tensor scores = matmul(scaled, transpose(k, -2, -1));

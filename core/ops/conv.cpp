@@ -3,6 +3,7 @@
 #include <array>
 
 #include <tandem/core/array_ops.h>
+#include <tandem/core/autocast.h>
 #include <tandem/core/backend.h>
 #include <tandem/core/ops/operands.h>
 #include <tandem/core/trace.h>
@@ -23,9 +24,6 @@ void check_operands(const Array& x, const Array& w, const Array& bias, std::int6
   check_same_device("conv2d", {&x, &w, &bias});
   check(is_floating(x.dtype()), "[conv2d] needs a floating type: ", x.dtype(),
         ". Convert it first with to(float32)");
-  check(x.dtype() == w.dtype() && (!bias.defined() || bias.dtype() == x.dtype()), "[conv2d] x is ",
-        x.dtype(), ", weight ", w.dtype(), ", bias ", bias.defined() ? bias.dtype() : w.dtype(),
-        ". Convert them to one type with to(dtype)");
   const std::int64_t channels = x.size(x.dim() - 3);
   check(channels == w.size(1) * groups, "[conv2d] x ", x.shape(), " has ", channels,
         " channels, the weight (out, in / groups, height, width) = ", w.shape(), " with groups ",
@@ -81,10 +79,14 @@ Array bias_gradient(const Array& dy) {
 
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias,
               const ConvOptions& options) {
+  if (const Recast to = recast(CastGroup::low, {x, weight, bias})) {
+    return conv2d(to(x), to(weight), to(bias), options);
+  }
   const Array &in = operand("conv2d", x, "x"), &w = operand("conv2d", weight, "weight");
   const Array b = bias.defined() ? bias.array() : Array();
   check_options(options);
   check_operands(in, w, b, options.groups);
+  check_one_type("conv2d", {{"x", x}, {"weight", weight}, {"bias", bias}});
   const bool single = in.dim() == 3;
   const Array images = single ? in.unsqueeze(0) : in;
   const Window2d win{{w.size(2), w.size(3)}, options.stride, options.padding, options.dilation};

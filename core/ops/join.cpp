@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include <tandem/core/array_ops.h>
+#include <tandem/core/autocast.h>
 #include <tandem/core/ops/operands.h>
 #include <tandem/core/ops/views.h>
 
@@ -104,6 +105,7 @@ int split_dim(const char* op, const Array& a, int dim) {
 }  // namespace
 
 Tensor cat(const std::vector<Tensor>& tensors, int dim) {
+  if (const Recast to = recast(CastGroup::widest, tensors)) return cat(to(tensors), dim);
   DType dtype{};
   const std::vector<Array> values = joined_values("cat", tensors, dtype);
   const Shape& first = values[0].shape();
@@ -119,6 +121,7 @@ Tensor cat(const std::vector<Tensor>& tensors, int dim) {
 }
 
 Tensor stack(const std::vector<Tensor>& tensors, int dim) {
+  if (const Recast to = recast(CastGroup::widest, tensors)) return stack(to(tensors), dim);
   DType dtype{};
   const std::vector<Array> values = joined_values("stack", tensors, dtype);
   for (std::size_t i = 1; i < values.size(); ++i) {

@@ -3,6 +3,7 @@
 #include <array>
 
 #include <tandem/core/array_ops.h>
+#include <tandem/core/autocast.h>
 #include <tandem/core/ops/operands.h>
 #include <tandem/core/ops/views.h>
 
@@ -61,19 +62,18 @@ void check_linear(const Array& x, const Array& weight, const Array* bias) {
   check(bias == nullptr || bias->shape() == Shape{weight.size(0)}, "[linear] the bias is ",
         bias ? bias->shape() : Shape(), ", the weight (out, in) = ", weight.shape());
   check_same_device("linear", {&x, &weight, bias});
-  check(x.dtype() == weight.dtype() && (bias == nullptr || bias->dtype() == x.dtype()),
-        "[linear] x is ", x.dtype(), ", weight ", weight.dtype(), ", bias ",
-        bias ? bias->dtype() : weight.dtype(), ". Convert them to one type with to(dtype)");
 }
 
 }  // namespace
 
 Tensor matmul(const Tensor& a, const Tensor& b) {
+  if (const Recast to = recast(CastGroup::low, {a, b})) return matmul(to(a), to(b));
   const Array &x = operand("matmul", a, "a"), &y = operand("matmul", b, "b");
   check(x.dim() > 0 && y.dim() > 0, "[matmul] operands need a dimension: ", x.shape(), " and ",
         y.shape(), ". Use mul for numbers");
   check(x.shape().back() == y.size(y.dim() == 1 ? 0 : y.dim() - 2),
         "[matmul] inner sizes differ: ", x.shape(), " and ", y.shape());
+  check_one_type("matmul", {{"a", a}, {"b", b}});
   if (x.dim() == 2 && y.dim() == 2) return product(a, b);
   if (x.dim() == 1) return squeeze(matmul(unsqueeze(a, 0), b), y.dim() == 1 ? 0 : -2);
   if (y.dim() == 1) return squeeze(matmul(a, unsqueeze(b, 1)), -1);
@@ -82,8 +82,12 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
 
 // dx = dy W, dW = dy^T x, db = sum of the rows of dy
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  if (const Recast to = recast(CastGroup::low, {x, weight, bias})) {
+    return linear(to(x), to(weight), to(bias));
+  }
   const Array &in = operand("linear", x, "x"), &w = operand("linear", weight, "weight");
   check_linear(in, w, bias.defined() ? &bias.array() : nullptr);
+  check_one_type("linear", {{"x", x}, {"weight", weight}, {"bias", bias}});
   Shape shape = in.shape();
   shape[shape.dim() - 1] = w.size(0);
   const Array rows = in.reshape({leading(in.shape(), 1).numel(), w.size(1)});

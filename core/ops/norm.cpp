@@ -4,6 +4,7 @@
 #include <array>
 
 #include <tandem/core/array_ops.h>
+#include <tandem/core/autocast.h>
 #include <tandem/core/normal.h>
 #include <tandem/core/ops/operands.h>
 
@@ -259,6 +260,9 @@ struct LayerNormGrad {
 
 Tensor layer_norm(const Tensor& x, const Shape& normalized, const Tensor& weight,
                   const Tensor& bias, double eps) {
+  if (const Recast to = recast(CastGroup::full, {x, weight, bias})) {
+    return layer_norm(to(x), normalized, to(weight), to(bias), eps);
+  }
   const Array& in = operand("layer_norm", x, "x");
   check_real("layer_norm", in);
   const int lead = in.dim() - normalized.dim();

@@ -12,6 +12,23 @@ void refuse_undefined(const char* op, std::size_t index) {
   throw UsageError(str("[", op, "] tensor ", index, " is undefined. Was it ever assigned?"));
 }
 
+void check_one_type(const char* op, std::initializer_list<Argument> arguments) {
+  const DType dtype = arguments.begin()->tensor.dtype();
+  bool same = true;
+  for (const Argument& a : arguments) same &= !a.tensor.defined() || a.tensor.dtype() == dtype;
+  if (same) return;
+  std::string text = str("[", op, "] types differ:");
+  for (const Argument& a : arguments) {
+    if (!a.tensor.defined()) continue;
+    text += str(" ", a.name, " is ", a.tensor.dtype());
+    if (a.tensor.impl()->node) text += str(" (from ", a.tensor.impl()->node->name, ")");
+    text += ",";
+  }
+  text.back() = '.';
+  throw UsageError(text +
+                   " Convert them to one type with to(dtype), or compute under amp::Autocast");
+}
+
 namespace {
 int category(DType dtype) {
   return is_floating(dtype) ? 2 : dtype == DType::boolean ? 0 : 1;

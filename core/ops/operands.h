@@ -4,6 +4,8 @@
 // and the argument. Next: pointwise.cpp, where types promote.
 #pragma once
 
+#include <initializer_list>
+
 #include <tandem/core/autograd.h>
 #include <tandem/core/tensor.h>
 #include <tandem/core/thread_state.h>
@@ -25,6 +27,15 @@ inline const Array& operand(const char* op, const Tensor& t, std::size_t index) 
     refuse_undefined(op, index);
   return t.impl()->value;
 }
+
+/// A named argument, for messages.
+struct Argument {
+  const char* name;
+  const Tensor& tensor;
+};
+/// Throws UsageError, naming every type and the op it comes from, unless all defined arguments have
+/// one dtype: for ops that do not promote.
+void check_one_type(const char* op, std::initializer_list<Argument> arguments);
 
 /// Will an op on `t` be recorded? Then it may have to save something.
 inline bool tracked(const Tensor& t) {

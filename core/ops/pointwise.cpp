@@ -3,6 +3,7 @@
 #include <array>
 
 #include <tandem/core/array_ops.h>
+#include <tandem/core/autocast.h>
 #include <tandem/core/ops/operands.h>
 
 namespace tandem {
@@ -61,6 +62,13 @@ Tensor unary(const char* name, const Tensor& x, Scalars s = {}) {
         name, std::move(y), {x}, [s](const Array& dy, const Wanted&) { return pull<F>(dy, dy, s); },
         Keeps::nothing);
   }
+}
+
+// Functions whose results leave the range of 16 bits: float32 under autocast.
+template <class F>
+Tensor unary_full(const char* name, const Tensor& x) {
+  if (const Recast to = recast(CastGroup::full, {x})) return unary<F>(name, to(x));
+  return unary<F>(name, x);
 }
 
 // ---- two tensors in
@@ -177,7 +185,6 @@ Tensor add(const Tensor& a, const Tensor& b) { return binary<Add>("add", a, b); 
 Tensor mul(const Tensor& a, const Tensor& b) { return binary<Mul>("mul", a, b); }
 Tensor sub(const Tensor& a, const Tensor& b) { return binary<Sub>("sub", a, b); }
 Tensor div(const Tensor& a, const Tensor& b) { return binary<Div>("div", a, b); }
-Tensor pow(const Tensor& a, const Tensor& b) { return binary<Pow>("pow", a, b); }
 Tensor maximum(const Tensor& a, const Tensor& b) { return binary<Maximum>("maximum", a, b); }
 Tensor minimum(const Tensor& a, const Tensor& b) { return binary<Minimum>("minimum", a, b); }
 
@@ -185,15 +192,13 @@ Tensor add(const Tensor& a, Scalar b) { return with_number<WithRight<Add>, Add>(
 Tensor sub(const Tensor& a, Scalar b) { return with_number<WithRight<Add>, Sub>("sub", a, b, -b.to_double()); }
 Tensor mul(const Tensor& a, Scalar b) { return with_number<WithRight<Mul>, Mul>("mul", a, b, b.to_double()); }
 Tensor div(const Tensor& a, Scalar b) { return with_number<WithRight<Div>, Div>("div", a, b, b.to_double()); }
-Tensor pow(const Tensor& a, Scalar b) { return with_number<WithRight<Pow>, Pow>("pow", a, b, b.to_double()); }
 Tensor sub(Scalar a, const Tensor& b) { return with_number<WithLeft<Sub>, Sub>("sub", b, a, a.to_double()); }
 Tensor div(Scalar a, const Tensor& b) { return with_number<WithLeft<Div>, Div>("div", b, a, a.to_double()); }
-Tensor pow(Scalar a, const Tensor& b) { return with_number<WithLeft<Pow>, Pow>("pow", b, a, a.to_double()); }
 
 Tensor neg(const Tensor& x) { return unary<Neg>("neg", x); }
 Tensor abs(const Tensor& x) { return unary<Abs>("abs", x); }
-Tensor exp(const Tensor& x) { return unary<Exp>("exp", x); }
-Tensor log(const Tensor& x) { return unary<Log>("log", x); }
+Tensor exp(const Tensor& x) { return unary_full<Exp>("exp", x); }
+Tensor log(const Tensor& x) { return unary_full<Log>("log", x); }
 Tensor sqrt(const Tensor& x) { return unary<Sqrt>("sqrt", x); }
 Tensor tanh(const Tensor& x) { return unary<Tanh>("tanh", x); }
 Tensor sigmoid(const Tensor& x) { return unary<Sigmoid>("sigmoid", x); }
@@ -219,6 +224,21 @@ Tensor logical_and(const Tensor& a, const Tensor& b) { return logic<And>("logica
 Tensor logical_or(const Tensor& a, const Tensor& b) { return logic<Or>("logical_or", a, b); }
 Tensor logical_xor(const Tensor& a, const Tensor& b) { return logic<Xor>("logical_xor", a, b); }
 // clang-format on
+
+Tensor pow(const Tensor& a, const Tensor& b) {
+  if (const Recast to = recast(CastGroup::full, {a, b})) return pow(to(a), to(b));
+  return binary<Pow>("pow", a, b);
+}
+
+Tensor pow(const Tensor& a, Scalar b) {
+  if (const Recast to = recast(CastGroup::full, {a})) return pow(to(a), b);
+  return with_number<WithRight<Pow>, Pow>("pow", a, b, b.to_double());
+}
+
+Tensor pow(Scalar a, const Tensor& b) {
+  if (const Recast to = recast(CastGroup::full, {b})) return pow(a, to(b));
+  return with_number<WithLeft<Pow>, Pow>("pow", b, a, a.to_double());
+}
 
 Tensor logical_not(const Tensor& x) {
   return Tensor(map(map_op<LogicalNot>, "logical_not", operand("logical_not", x, "x")));

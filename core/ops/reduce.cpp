@@ -1,6 +1,7 @@
 #include <tandem/core/ops/reduce.h>
 
 #include <tandem/core/array_ops.h>
+#include <tandem/core/autocast.h>
 #include <tandem/core/ops/operands.h>
 
 namespace tandem {
@@ -59,6 +60,7 @@ Tensor arg_extremum(bool largest, const char* name, const Tensor& x) {
 }  // namespace
 
 Tensor sum(const Tensor& x, const std::vector<int>& dims, bool keepdim) {
+  if (const Recast to = recast(CastGroup::full, {x})) return sum(to(x), dims, keepdim);
   const Array& a = operand("sum", x, "x");
   if (a.dtype() == DType::boolean) return sum(x.to(DType::int64), dims, keepdim);
   Array y = reduce(reduce_op<SumRule>, "sum", a, dims, keepdim);

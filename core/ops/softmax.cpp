@@ -1,6 +1,7 @@
 #include <tandem/core/ops/softmax.h>
 
 #include <tandem/core/array_ops.h>
+#include <tandem/core/autocast.h>
 #include <tandem/core/ops/operands.h>
 
 namespace tandem {
@@ -9,6 +10,7 @@ namespace {
 // softmax:     dx = y (dy - sum(dy y))
 // log_softmax: dx = dy - exp(y) sum(dy)
 Tensor normalize(bool log, const char* name, const Tensor& x, int dim) {
+  if (const Recast to = recast(CastGroup::full, {x})) return normalize(log, name, to(x), dim);
   const Array& a = operand(name, x, "x");
   if (!is_floating(a.dtype())) return normalize(log, name, to_real(name, x), dim);
   dim = wrap_dim(name, dim, a.dim());
