@@ -34,11 +34,13 @@ Verdict refused(const std::string& bytes, std::initializer_list<const char*> par
   return named ? throws<UsageError>([&] { parse(bytes); }, parts) : named;
 }
 
+#ifdef TANDEM_JSON
 /// The same for one tensor t: its fields, and how many bytes follow.
 Verdict tensor_refused(const std::string& fields, std::size_t data_bytes,
                        std::initializer_list<const char*> parts) {
   return refused(file_of("{\"t\":{" + fields + "}}", data_bytes), parts);
 }
+#endif
 
 }  // namespace
 
