@@ -64,6 +64,11 @@ for schedule in step cosine warmup onecycle; do
   ./train_cnn --epochs 1 --load "$scratch/cnn.safetensors" --schedule $schedule | tail -n 1 |
     awk '$3 < 0.95 { exit 1 }' || fail "train_cnn --load --schedule $schedule"
 done
+for amp in bf16 fp16; do
+  ./train_cnn --epochs 2 --load "$scratch/cnn.safetensors" --amp $amp --clip 1 --devices 2 >"$scratch/amp"
+  tail -n 1 "$scratch/amp" | awk '$3 < 0.95 { exit 1 }' || fail "train_cnn --amp $amp"
+done
+grep -qE '^scale [0-9]+, steps skipped: [0-9]$' "$scratch/amp" || fail "no line about the scale"
 status=0
 ./train_mlp --epochs 1 --load "$scratch/cnn.safetensors" 2>"$scratch/error" || status=$?
 [[ $status == 1 ]] && grep -q 'fc1.weight' "$scratch/error" || fail "weights of another network: $(cat "$scratch/error")"

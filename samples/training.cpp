@@ -38,6 +38,10 @@ bool parse(int argc, char** argv, const char* description, Options& options, int
   app.add_option("--seed", options.seed, "Seed of weights and shuffles");
   app.add_option("--accumulate", options.accumulate, "Micro-batches that a step is computed in")
       ->check(positive);
+  app.add_option("--amp", options.amp, "Compute products in 16 bits")
+      ->check(CLI::IsMember({"none", "bf16", "fp16"}));
+  app.add_option("--clip", options.clip, "Largest norm of all gradients; 0: any")
+      ->check(CLI::NonNegativeNumber);
   app.add_option("--load", options.load, "Start with the weights of this .safetensors file");
   app.add_option("--save", options.save, "Write the weights to this .safetensors file");
   app.add_flag("--summary", options.summary, "At the start, show layers, shapes and costs");
@@ -97,6 +101,17 @@ std::unique_ptr<optim::PlannedSchedule> make_schedule(const Options& options,
         optimizer, OneCycleLROptions{.max_lr = options.lr, .total_steps = total});
   }
   return nullptr;
+}
+
+void Stepper::step(const std::vector<Tensor>& parameters) {
+  if (clip > 0) {
+    const optim::GradReport gradients = scaler.unscale_(optimizer);
+    optim::clip_grads_with_norm_(parameters, clip, gradients.norm);
+  }
+  const bool skip = scaler.step(optimizer).skipped;
+  scaler.update();
+  skipped += skip;
+  if (schedule && !skip) schedule->step();
 }
 
 ProgressBar::ProgressBar(int epoch, std::int64_t steps)

@@ -1,8 +1,9 @@
 // What train_mlp and train_cnn share: options, data, and the training loop.
 //
 // The loop itself is train_epoch() and train() below; it is the one of data_parallel.cpp, with what
-// a real program wants around it: a progress bar, micro-batches, a schedule, files, Ctrl-C, and at
-// the end a look at where the time and the memory went. Options and data: training.cpp.
+// a real program wants around it: a progress bar, micro-batches, mixed precision, clipping, a
+// schedule, files, Ctrl-C, and at the end a look at where the time and the memory went. Options and
+// data: training.cpp.
 #pragma once
 
 #include <chrono>
@@ -30,6 +31,8 @@ struct Options {
   std::string schedule = "none";
   std::uint64_t seed = 0;
   std::int64_t accumulate = 1;
+  std::string amp = "none";
+  double clip = 0;  // 0: no clipping
   std::string load{}, save{};
   bool summary = false, gradients = false;
 };
@@ -57,6 +60,19 @@ Data load_data(const std::string& what);
 std::unique_ptr<optim::PlannedSchedule> make_schedule(const Options& options,
                                                       optim::Optimizer& optimizer,
                                                       std::int64_t batches_per_epoch);
+
+/// From gradients to the next batch's parameters: float16 gradients have their scale taken out,
+/// all may be clipped, a step that overflowed is skipped, and the schedule moves on with the
+/// others.
+struct Stepper {
+  optim::Optimizer& optimizer;
+  std::unique_ptr<optim::PlannedSchedule> schedule;
+  amp::GradScaler scaler;
+  double clip = 0;
+  std::int64_t skipped = 0;
+
+  void step(const std::vector<Tensor>& parameters);
+};
 
 /// One line that is drawn over and over; nothing unless standard output is a terminal.
 class ProgressBar {
@@ -99,14 +115,21 @@ inline std::int64_t count_right(const Tensor& logits, const Tensor& y) {
 /// other add up, so each loss is weighted by its share of the rows; the parameters are sent only
 /// once.
 template <class Net>
-Sums forward_backward(Net& net, const data::Batch& batch, std::int64_t pieces) {
+Sums forward_backward(Net& net, const data::Batch& batch, const Options& options,
+                      amp::GradScaler& scaler) {
   Sums sums{.rows = batch.x.size(0)};
-  const std::vector<Tensor> xs = batch.x.chunk(pieces), ys = batch.y.chunk(pieces);
+  const std::vector<Tensor> xs = batch.x.chunk(options.accumulate);
+  const std::vector<Tensor> ys = batch.y.chunk(options.accumulate);
   for (std::size_t i = 0; i < xs.size(); ++i) {
     const double rows = double(xs[i].size(0));
-    const Tensor logits = net(xs[i]);
-    const Tensor loss = nn::cross_entropy(logits, ys[i]);
-    (loss * (rows / double(sums.rows))).backward();
+    Tensor logits, loss;
+    {
+      const amp::Autocast autocast(xs[i].device().kind, options.amp == "fp16" ? float16 : bfloat16,
+                                   {.enabled = options.amp != "none"});
+      logits = net(xs[i]);
+      loss = nn::cross_entropy(logits, ys[i]);
+    }
+    scaler.scale(loss * (rows / double(sums.rows))).backward();
     sums.loss += rows * loss.item<double>();
     sums.right += count_right(logits, ys[i]);
   }
@@ -115,8 +138,7 @@ Sums forward_backward(Net& net, const data::Batch& batch, std::int64_t pieces) {
 
 /// Nothing if Ctrl-C came in between.
 template <class Net>
-std::optional<Sums> train_epoch(Net& net, optim::Optimizer& optimizer,
-                                optim::PlannedSchedule* schedule, const data::DataLoader& loader,
+std::optional<Sums> train_epoch(Net& net, Stepper& stepper, const data::DataLoader& loader,
                                 const Options& options, int epoch) {
   ProgressBar bar(epoch, loader.size());
   Sums total;
@@ -124,10 +146,9 @@ std::optional<Sums> train_epoch(Net& net, optim::Optimizer& optimizer,
   net.train();
   for (const data::Batch& batch : loader) {
     if (interrupted()) return {};
-    optimizer.zero_grad();
-    const Sums sums = forward_backward(net, batch, options.accumulate);
-    optimizer.step();
-    if (schedule) schedule->step();
+    stepper.optimizer.zero_grad();
+    const Sums sums = forward_backward(net, batch, options, stepper.scaler);
+    stepper.step(net.parameters());
     total += sums;
     bar.show(++step, sums.mean_loss());
   }
@@ -157,13 +178,14 @@ int train(Model& model, const Data& data, const Options& options) {
   parallel::DataParallel net(model, {.devices = parse_devices(options.devices)});
   optim::Adam optimizer(model.parameters(), {.lr = options.lr});
   const data::DataLoader loader(data.train, {.batch_size = options.batch, .shuffle = true});
-  const auto schedule = make_schedule(options, optimizer, loader.size());
+  Stepper stepper{optimizer, make_schedule(options, optimizer, loader.size()),
+                  amp::GradScaler({.enabled = options.amp == "fp16"}), options.clip};
 
   double test_accuracy = 0;
   parallel::StepReport step;
   for (int epoch = 1; epoch <= options.epochs; ++epoch) {
     const auto start = std::chrono::steady_clock::now();
-    const auto sums = train_epoch(net, optimizer, schedule.get(), loader, options, epoch);
+    const auto sums = train_epoch(net, stepper, loader, options, epoch);
     if (!sums) return kInterrupted;
     const double seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -180,6 +202,10 @@ int train(Model& model, const Data& data, const Options& options) {
   if (options.gradients)
     std::cout << "\nthe last gradients\n", nn::print_gradients(model, std::cout);
   if (!options.save.empty()) io::save(model, options.save);
+  if (stepper.scaler.is_enabled()) {
+    std::printf("\nscale %g, steps skipped: %lld\n", stepper.scaler.get_scale(),
+                static_cast<long long>(stepper.skipped));
+  }
   std::cout << "\nmemory at its peak, by what it is for\n" << memory::table(net.devices(), true);
   std::cout << "\nthe last training step\n" << step;
   std::printf("\ntest accuracy %.4f\n", test_accuracy);
