@@ -42,7 +42,9 @@ clean cmake -G Ninja -S "$here" -B "$scratch/none" >"$scratch/log" 2>&1 &&
   fail "this system has another Tandem: which one was found above?"
 grep -q 'tandemConfig.cmake' "$scratch/log" || fail "$(cat "$scratch/log")"
 
-echo "inside: FetchContent, no tests, no samples, no flags of ours"
+echo "inside: FetchContent, no tests, no samples, no flags of ours, whether a build type is chosen or not"
+clean cmake -G Ninja -S "$here" -B "$scratch/no_type" -DTANDEM_SOURCE="$source" >"$scratch/log" 2>&1 ||
+  fail "$(cat "$scratch/log")"
 clean cmake -G Ninja -S "$here" -B "$scratch/inside_build" -DTANDEM_SOURCE="$source" \
   -DCMAKE_BUILD_TYPE=Debug >"$scratch/log" || fail "$(cat "$scratch/log")"
 clean cmake --build "$scratch/inside_build" >"$scratch/log" || fail "$(cat "$scratch/log")"

@@ -185,7 +185,7 @@ TEST_CASE(
   layer.to(cpu(1));
   CHECK(nn::summary(layer, {1, 3}).parameter_bytes == 64);
   CHECK_THROWS_WITH_AS(nn::summary(layer, {1, 3}, {.dtype = float32}),
-                       doctest::Contains("[linear] x is float32, weight float64"), UsageError);
+                       doctest::Contains("x is float32, weight is float64"), UsageError);
 }
 
 TEST_CASE("summary: leaves modes, buffers, settings, gradients and random numbers as they were") {
