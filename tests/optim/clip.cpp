@@ -112,6 +112,8 @@ TEST_CASE("clip_grad_norm_: a NaN makes all gradients NaN, an infinity zeroes th
     CHECK(report.worst == 0);
     CHECK(close(c.grad(), {0, kNan}, {0, 0}));
     CHECK(close(d.grad(), {0}, {0, 0}));
+    Tensor e = with_grad({5}), f = with_grad({kInfinity}), g = with_grad({kNan});
+    CHECK(clip_grad_norm_({e, f, g}, 1, p).worst == 1);  // the first of them
   }
 }
 
