@@ -451,7 +451,7 @@ TEST_CASE("autocast trap: a weight written in the region is cast again") {
     const NoGrad no_grad;
     w.mul_(3.0);  // say, optimizer.step()
   }
-  CHECK(close(matmul(x, w), {6, 6}, {0, 0}));  // PyTorch: 2
+  CHECK(close(matmul(x, w), {6, 6}, {0, 0}));  // PyTorch 1.13: 2
   CHECK(copies() == 1);
 }
 
@@ -476,7 +476,7 @@ TEST_CASE("autocast trap: a weight first used under NoGrad has its gradient late
   }
   CHECK(copies() == 1);
   const Tensor y = matmul(x, w);
-  REQUIRE(y.requires_grad());  // PyTorch: not
+  REQUIRE(y.requires_grad());  // PyTorch 1.13: not
   sum(y).backward();
   CHECK(close(w.grad(), {1, 1, 1, 1}, {0, 0}));
 }
