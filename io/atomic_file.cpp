@@ -15,12 +15,18 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Where `path` leads if it is a symbolic link. Refuses what a rename must never replace: a folder,
-/// a device such as /dev/null.
+constexpr int kMostLinks = 40;  // as many as Linux follows
+
+/// Where `path` leads if it is a symbolic link, even to nothing yet. Refuses what a rename must
+/// never replace: a folder, a device such as /dev/null.
 std::string resolved(const std::string& path) {
+  check(!path.empty(), "[save] the path is empty");
   std::error_code error;
-  const fs::path target =
-      fs::is_symlink(path, error) ? fs::weakly_canonical(path, error) : fs::path(path);
+  fs::path target(path);
+  for (int links = 0; fs::is_symlink(target, error); ++links) {
+    check(links < kMostLinks, "[save] cannot write '", path, "': too many symbolic links");
+    target = target.parent_path() / fs::read_symlink(target, error);
+  }
   check(!error || error == std::errc::no_such_file_or_directory, "[save] cannot write '", path,
         "': ", error.message());
   const fs::file_status status = fs::status(target, error);

@@ -99,6 +99,26 @@ TEST_CASE("AtomicFile: a symbolic link stays one, and its target gets the bytes"
   CHECK(file_bytes(folder.file("run/1")) == "new");
 }
 
+TEST_CASE("AtomicFile: a symbolic link to a file that is not there yet stays one") {
+  const TemporaryFolder folder;
+  folder.add("run/1", "old");
+  std::filesystem::create_symlink("run/2", folder.file("newest"));
+  std::filesystem::create_symlink("newest", folder.file("latest"));
+  write(folder.file("latest"), "new");
+  CHECK(std::filesystem::is_symlink(folder.file("newest")));
+  CHECK(std::filesystem::is_symlink(folder.file("latest")));
+  CHECK(file_bytes(folder.file("run/2")) == "new");
+}
+
+TEST_CASE("AtomicFile: no path, and links in a circle, are refused") {
+  const TemporaryFolder folder;
+  CHECK(throws<UsageError>([] { write("", "x"); }, {"[save]", "path is empty"}));
+  std::filesystem::create_symlink("circle", folder.file("circle"));
+  CHECK(throws<UsageError>([&] { write(folder.file("circle"), "x"); },
+                           {"[save]", "circle", "symbolic links"}));
+  CHECK(std::filesystem::is_symlink(folder.file("circle")));
+}
+
 TEST_CASE("AtomicFile: what is no file is refused and stays") {
   const TemporaryFolder folder;
   const std::string pipe = folder.file("pipe");
