@@ -1,3 +1,4 @@
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
@@ -11,6 +12,9 @@
 namespace tandem::data {
 
 std::string read_file(const std::string& path, const char* op) {
+  std::error_code ignored;
+  check(!std::filesystem::is_directory(path, ignored), "[", op, "] '", path,
+        "' is a folder, not a file");
   std::ifstream file(path, std::ios::binary);
   check(file.is_open(), "[", op, "] cannot open '", path, "'");
   std::ostringstream text;

@@ -60,7 +60,7 @@ TEST_CASE("read_csv: a missing file, a folder and an empty file are refused by n
   CHECK(throws<UsageError>([] { data::read_csv("/nowhere/digits.csv"); },
                            {"cannot open", "/nowhere/digits.csv"}));
   const std::string folder = std::filesystem::temp_directory_path();
-  CHECK(throws<UsageError>([&] { data::read_csv(folder); }, {folder.c_str()}));
+  CHECK(throws<UsageError>([&] { data::read_csv(folder); }, {folder.c_str(), "is a folder"}));
   CHECK(throws<UsageError>([] { read(""); }, {"table.csv", "no rows"}));
   CHECK(throws<UsageError>([] { read("\n\n"); }, {"no rows"}));
 }
