@@ -111,6 +111,17 @@ echo "bad input is refused with a message and a status"
 status=0
 ./train_mlp --data /nowhere.csv 2>"$scratch/error" || status=$?
 [[ $status == 1 ]] && grep -q "cannot open '/nowhere.csv'" "$scratch/error" || fail "a missing file"
+status=0
+./train_mlp --save "$scratch/nowhere/x.safetensors" >"$scratch/out" 2>"$scratch/error" || status=$?
+[[ $status == 1 && ! -s $scratch/out ]] && grep -q "nowhere/x.safetensors" "$scratch/error" ||
+  fail "a folder that is not there was noticed after training, or not at all"
+touch "$scratch/empty/test_batch.bin"  # CIFAR-10's, but not asked for
+(cd "$scratch/empty" && "$OLDPWD/train_cnn" --data fashion-mnist --epochs 1 --lr -1 2>&1) |
+  grep -q cifar10 && fail "--data fashion-mnist looked at the working directory"
+mkdir -p "$scratch/cifar/cifar-10-batches-bin"
+touch "$scratch/cifar/cifar-10-batches-bin/test_batch.bin"
+(./train_cnn --data "$scratch/cifar" 2>&1 || true) | grep -q 'data_batch_1.bin' ||
+  fail "the folder above CIFAR-10's is not read as CIFAR-10"
 head -c 300 "$here/data/digits.csv" >"$scratch/short.csv"
 status=0
 ./train_mlp --data "$scratch/short.csv" 2>"$scratch/error" || status=$?

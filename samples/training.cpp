@@ -20,6 +20,14 @@ Data from_split(const data::TensorDataset& digits) {
   return {images(train), images(test)};
 }
 
+/// Where data::cifar10() would find it.
+bool has_cifar10(const std::string& root) {
+  if (root.empty()) return false;
+  const std::filesystem::path folder(root);
+  return std::filesystem::exists(folder / "test_batch.bin") ||
+         std::filesystem::exists(folder / "cifar-10-batches-bin" / "test_batch.bin");
+}
+
 }  // namespace
 
 bool parse(int argc, char** argv, const char* description, Options& options, int& status) {
@@ -63,7 +71,7 @@ Data load_data(const std::string& what) {
     return from_split(data::read_digits(what));
   }
   const std::string root = what == "fashion-mnist" ? "" : what;
-  if (fs::exists(fs::path(root) / "test_batch.bin")) {
+  if (has_cifar10(root)) {
     data::Cifar10Options options{
         .root = root, .mean = {0.4914f, 0.4822f, 0.4465f}, .std = {0.2470f, 0.2435f, 0.2616f}};
     const data::TensorDataset train = data::cifar10(options);

@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include <tandem/io/atomic_file.h>
 #include <tandem/tandem.h>
 
 namespace sample {
@@ -172,6 +173,9 @@ std::optional<double> accuracy(Net& net, const data::TensorDataset& dataset) {
 template <class Model>
 int train(Model& model, const Data& data, const Options& options) {
   if (!options.load.empty()) io::load(model, options.load);
+  if (!options.save.empty()) {  // a path that cannot be written is refused now, not at the end
+    const io::AtomicFile attempt(options.save);
+  }
   if (options.summary) {
     std::cout << nn::summary(model, {1, data.channels(), data.height(), data.width()}) << "\n";
   }
