@@ -103,7 +103,7 @@ struct Parts final : Visitor {
     if (kind == TensorKind::parameter && t.defined()) parts[open.back()].parameters.push_back(t);
   }
   void on_enter(Module& m) override {
-    parts[&m].name = path();
+    parts.try_emplace(&m, Part{path(), {}});  // its first name, as named_parameters()
     open.push_back(&m);
   }
   void on_leave(Module&) override { open.pop_back(); }

@@ -169,6 +169,18 @@ TEST_CASE(
   CHECK(s.trainable == 6 + 110);
 }
 
+TEST_CASE("summary: a layer that visit() names twice has its first name, as its parameters have") {
+  struct Named : nn::Layer {
+    nn::Linear fc{2, 2};
+    Tensor forward(const Tensor& x) override { return fc(x); }
+    void visit(nn::Visitor& v) override { v("fc", fc), v("again", fc); }
+  } named;
+  const nn::Summary s = nn::summary(named, {1, 2});
+  REQUIRE(s.rows.size() == 2);
+  CHECK(s.rows[1].name == "fc");
+  CHECK(s.rows[1].parameters == 6);
+}
+
 TEST_CASE("summary: a single layer is a model, also a temporary; large numbers are readable") {
   const nn::Summary s = nn::summary(nn::Linear(1000, 2000), {64, 1000});
   CHECK(s.rows.size() == 1);
