@@ -31,6 +31,25 @@ void check_inputs(const MultiheadAttention& m, const Tensor& query, const Tensor
         ", or all without N: got ", query.shape(), ", ", key.shape(), ", ", value.shape());
 }
 
+void check_mask(const char* name, const Tensor& mask, const Shape& shape, const Shape& other) {
+  check(mask.dtype() == boolean || is_floating(mask.dtype()), "[MultiheadAttention] ", name,
+        " must be bool, true where a key is hidden, or floating, added to the scores: got ",
+        mask.dtype());
+  check(mask.shape() == shape || mask.shape() == other, "[MultiheadAttention] ", name, " must be ",
+        shape, shape == other ? "" : str(" or ", other), ": got ", mask.shape());
+}
+
+// q and k (N, H, L or S, E / H)
+void check_masks(const AttentionMasks& masks, const Tensor& q, const Tensor& k) {
+  const std::int64_t batch = q.size(0), heads = q.size(1), queries = q.size(2), keys = k.size(2);
+  if (masks.attn_mask.defined()) {
+    check_mask("attn_mask", masks.attn_mask, {queries, keys}, {batch * heads, queries, keys});
+  }
+  if (masks.key_padding_mask.defined()) {
+    check_mask("key_padding_mask", masks.key_padding_mask, {batch, keys}, {batch, keys});
+  }
+}
+
 // What is added to the scores. True hides a key.
 Tensor as_added(const Tensor& mask, DType dtype) {
   if (mask.dtype() != boolean) return mask.to(dtype);
@@ -116,6 +135,7 @@ Tensor MultiheadAttention::forward(const Tensor& query, const Tensor& key, const
   check_inputs(*this, query, key, value);
   const std::vector<Tensor> projected = project(query, key, value);
   const Tensor q = split_heads(projected[0]), k = split_heads(projected[1]);
+  check_masks(masks, q, k);
   const Tensor mixed = scaled_dot_product_attention(q, k, split_heads(projected[2]),
                                                     {.is_causal = masks.is_causal,
                                                      .attn_mask = added_mask(masks, q),

@@ -141,6 +141,30 @@ TEST_CASE("MultiheadAttention: what does not fit is refused") {
   CHECK(throws<UsageError>([&] { m(zeros({4, 3, 5}), x, x); }, {"E = 6", "(4, 3, 5)"}));
 }
 
+TEST_CASE(
+    "MultiheadAttention: masks of integers, and of shapes that merely broadcast, are refused") {
+  nn::MultiheadAttention m(6, 3);
+  const Tensor q = zeros({4, 2, 6}), k = zeros({5, 2, 6});
+  const auto attend = [&](const Shape& shape, DType dtype) {
+    return [&m, &q, &k, mask = zeros(shape, {.dtype = dtype})] { m(q, k, k, {.attn_mask = mask}); };
+  };
+  const auto pad = [&](const Shape& shape, DType dtype) {
+    return [&m, &q, &k, mask = zeros(shape, {.dtype = dtype})] {
+      m(q, k, k, {.key_padding_mask = mask});
+    };
+  };
+  CHECK(throws<UsageError>(attend({4, 5}, int64), {"[MultiheadAttention] attn_mask", "int64"}));
+  CHECK(throws<UsageError>(pad({2, 5}, uint8), {"[MultiheadAttention] key_padding_mask", "uint8"}));
+  for (const Shape& shape : {Shape{5}, Shape{1, 5}, Shape{5, 4}, Shape{2, 4, 5}, Shape{6, 1, 5}}) {
+    CAPTURE(shape);
+    CHECK(throws<UsageError>(attend(shape, float32), {"attn_mask", "(4, 5) or (6, 4, 5)"}));
+  }
+  for (const Shape& shape : {Shape{5}, Shape{1, 5}, Shape{5, 2}}) {
+    CAPTURE(shape);
+    CHECK(throws<UsageError>(pad(shape, boolean), {"key_padding_mask", "(2, 5)"}));
+  }
+}
+
 TEST_CASE("scaled_dot_product_attention: bool masks and shapes that do not fit are refused") {
   const Tensor q = zeros({3, 4}), k = zeros({5, 4}), v = zeros({5, 6});
   CHECK(throws<UsageError>(
