@@ -6,6 +6,7 @@
 #include <tandem/core/autocast.h>
 #include <tandem/core/backend.h>
 #include <tandem/core/ops/operands.h>
+#include <tandem/core/ops/window_checks.h>
 #include <tandem/core/trace.h>
 
 namespace tandem {
@@ -38,6 +39,7 @@ void check_operands(const Array& x, const Array& w, const Array& bias, std::int6
 /// The shape of y; REQUIRES: operands and options are checked.
 Shape result_shape(const Array& x, const Array& w, const Window2d& win) {
   check(win.kernel.h > 0 && win.kernel.w > 0, "[conv2d] the kernel is empty: weight ", w.shape());
+  check_window_sizes("conv2d", win);
   const std::int64_t p =
       count_windows(x.size(2), win.kernel.h, win.stride.h, win.padding.h, win.dilation.h);
   const std::int64_t q =
@@ -45,6 +47,11 @@ Shape result_shape(const Array& x, const Array& w, const Window2d& win) {
   check(p > 0 && q > 0, "[conv2d] the kernel ", win.kernel, " with dilation ", win.dilation,
         " does not fit into an image of ", Size2d(x.size(2), x.size(3)), " with padding ",
         win.padding);
+  constexpr double kMost = 0x1p59;  // elements whose bytes can still be counted
+  const double padded = double(x.size(1)) * double(x.size(2) + 2 * win.padding.h) *
+                        double(x.size(3) + 2 * win.padding.w);
+  check(padded < kMost, "[conv2d] an image of ", x.shape(), " with padding ", win.padding,
+        " is too large");
   return {x.size(0), w.size(0), p, q};
 }
 

@@ -5,6 +5,7 @@
 #include <tandem/core/array_ops.h>
 #include <tandem/core/backend.h>
 #include <tandem/core/ops/operands.h>
+#include <tandem/core/ops/window_checks.h>
 
 namespace tandem {
 namespace {
@@ -20,6 +21,7 @@ Array images(const char* op, const Array& x) {
 }
 
 void check_window(const char* op, const Window2d& w) {
+  check_window_sizes(op, w);
   check(w.kernel.h > 0 && w.kernel.w > 0, "[", op, "] kernel must be positive: ", w.kernel);
   check(w.stride.h > 0 && w.stride.w > 0, "[", op, "] stride must be positive: ", w.stride);
   check(w.dilation.h > 0 && w.dilation.w > 0, "[", op, "] dilation must be positive: ", w.dilation);

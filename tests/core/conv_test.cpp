@@ -1,6 +1,8 @@
 // Convolution and pooling beyond their rows of the op table: errors, batches, workspace, layouts.
 #include <doctest/doctest.h>
 
+#include <limits>
+
 #include <tandem/core/autograd.h>
 #include <tandem/core/memory.h>
 #include <tandem/core/ops/conv.h>
@@ -48,6 +50,23 @@ TEST_CASE("conv2d: what does not fit is refused, with the facts") {
   CHECK(refused([&] { conv2d(x, w, b, {.groups = 0}); }, {"[conv2d]", "groups"}));
   CHECK(refused([&] { conv2d(x, w, b, {.dilation = 3}); },
                 {"[conv2d]", "(3, 3)", "does not fit", "(5, 6)"}));
+}
+
+// 2^62 times 4 is 0 in 64 bits: a window that seemed to fit was read far outside of the image.
+TEST_CASE("conv2d and pooling: sizes whose products overflow are refused") {
+  const Tensor x = zeros({1, 1, 9, 9}), w = zeros({1, 1, 5, 5}), point = zeros({1, 1, 1, 1});
+  const std::int64_t huge = std::int64_t(1) << 62, most = std::numeric_limits<std::int64_t>::max();
+  CHECK(refused([&] { conv2d(x, w, {}, {.dilation = huge}); }, {"[conv2d] dilation", "too large"}));
+  CHECK(refused([&] { conv2d(x, w, {}, {.stride = most}); }, {"[conv2d] stride", "too large"}));
+  CHECK(refused([&] { conv2d(x, w, {}, {.padding = huge}); }, {"[conv2d] padding", "too large"}));
+  const std::int64_t half = std::numeric_limits<std::int32_t>::max();  // 2^64 elements with padding
+  CHECK(refused([&] { conv2d(x, point, {}, {.stride = half, .padding = half}); },
+                {"[conv2d] an image of", "too large"}));
+  CHECK(refused([&] { max_pool2d(x, 5, {.dilation = huge}); }, {"[max_pool2d] dilation", "large"}));
+  CHECK(refused([&] { max_pool2d(x, 5, {.stride = most, .ceil_mode = true}); },
+                {"[max_pool2d] stride", "too large"}));
+  CHECK(refused([&] { avg_pool2d(x, huge, {.padding = huge / 2}); }, {"[avg_pool2d] kernel"}));
+  CHECK(conv2d(x, point, {}, {.stride = half}).shape() == Shape{1, 1, 1, 1});
 }
 
 TEST_CASE("pooling: what does not fit is refused, with the facts") {
