@@ -13,9 +13,9 @@
 #include <string>
 #include <vector>
 
-#include <CLI/CLI.hpp>
-
 #include <tandem/tandem.h>
+
+#include "command_line.h"
 
 using namespace tandem;
 
@@ -154,17 +154,12 @@ void run(const Options& options) {
 
 int main(int argc, char** argv) {
   Options options;
-  CLI::App app{"Shows the memory of the first device against the others', and the cures."};
-  app.option_defaults()->always_capture_default();
-  app.add_option("--devices", options.devices, "How many, or which: 4, or cpu:0,cpu:1");
-  app.add_option("--batch", options.batch, "Rows of a step")->check(CLI::Range(1, 1000000));
-  app.add_option("--classes", options.classes, "Width of the output")
-      ->check(CLI::Range(1, 1000000));
-  CLI11_PARSE(app, argc, argv);
-  try {
+  CommandLine line("Shows the memory of the first device against the others', and the cures.");
+  line.add("--devices", options.devices, "How many, or which: 4, or cpu:0,cpu:1");
+  line.add("--batch", options.batch, "Rows of a step");
+  line.add("--classes", options.classes, "Width of the output");
+  return line.run(argc, argv, [&] {
     run(options);
-  } catch (const std::exception& e) {
-    std::cerr << "imbalance: " << e.what() << "\n";
-    return 1;
-  }
+    return 0;
+  });
 }

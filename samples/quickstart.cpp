@@ -5,14 +5,13 @@
 // Under the same seed the weights, the data and the losses are those of the PyTorch script, and the
 // number of devices does not change them. Read data_parallel.cpp first; train_mlp.cpp comes next.
 #include <cstdio>
-#include <iostream>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include <CLI/CLI.hpp>
-
 #include <tandem/tandem.h>
+
+#include "command_line.h"
 
 using namespace tandem;
 
@@ -83,20 +82,14 @@ void run(const Options& options) {
 
 int main(int argc, char** argv) {
   Options options;
-  CLI::App app{"Trains a small network on random data, on one or more devices."};
-  app.add_option("--seed", options.seed, "Seed of weights and data")->capture_default_str();
-  app.add_option("--devices", options.devices, "How many, or which: 2, or cpu:0,cpu:1")
-      ->capture_default_str();
-  app.add_option("--optimizer", options.optimizer)
-      ->check(CLI::IsMember({"adam", "sgd", "adamw"}))
-      ->capture_default_str();
-  app.add_option("--lr", options.lr, "Learning rate")->capture_default_str();
-  app.add_option("--momentum", options.momentum, "Of sgd")->capture_default_str();
-  CLI11_PARSE(app, argc, argv);
-  try {
+  CommandLine line("Trains a small network on random data, on one or more devices.");
+  line.add("--seed", options.seed, "Seed of weights and data");
+  line.add("--devices", options.devices, "How many, or which: 2, or cpu:0,cpu:1");
+  line.add("--optimizer", options.optimizer, "", {"adam", "sgd", "adamw"});
+  line.add("--lr", options.lr, "Learning rate");
+  line.add("--momentum", options.momentum, "Of sgd");
+  return line.run(argc, argv, [&] {
     run(options);
-  } catch (const std::exception& e) {
-    std::cerr << "quickstart: " << e.what() << "\n";
-    return 1;
-  }
+    return 0;
+  });
 }

@@ -6,13 +6,12 @@
 // not change them. Read quickstart.cpp first; train_cnn.cpp trains on real images.
 #include <chrono>
 #include <cstdio>
-#include <iostream>
 #include <string>
 #include <vector>
 
-#include <CLI/CLI.hpp>
-
 #include <tandem/tandem.h>
+
+#include "command_line.h"
 
 using namespace tandem;
 
@@ -66,18 +65,14 @@ void run(const Options& options) {
 
 int main(int argc, char** argv) {
   Options options;
-  CLI::App app{"Trains two convolutions on random images, on one or more devices."};
-  app.option_defaults()->always_capture_default();
-  app.add_option("--seed", options.seed, "Seed of weights and data");
-  app.add_option("--devices", options.devices, "How many, or which: 2, or cpu:0,cpu:1");
-  app.add_option("--batch", options.batch, "Rows of a step")->check(CLI::Range(1, 1000000));
-  app.add_option("--epochs", options.epochs)->check(CLI::Range(1, 1000000));
-  app.add_option("--lr", options.lr, "Learning rate of Adam");
-  CLI11_PARSE(app, argc, argv);
-  try {
+  CommandLine line("Trains two convolutions on random images, on one or more devices.");
+  line.add("--seed", options.seed, "Seed of weights and data");
+  line.add("--devices", options.devices, "How many, or which: 2, or cpu:0,cpu:1");
+  line.add("--batch", options.batch, "Rows of a step");
+  line.add("--epochs", options.epochs);
+  line.add("--lr", options.lr, "Learning rate of Adam");
+  return line.run(argc, argv, [&] {
     run(options);
-  } catch (const std::exception& e) {
-    std::cerr << "quickstart_cnn: " << e.what() << "\n";
-    return 1;
-  }
+    return 0;
+  });
 }

@@ -31,13 +31,9 @@ nn::Sequential cnn(const sample::Data& data) {
 
 int main(int argc, char** argv) {
   sample::Options options{.lr = 1e-3};
-  int status = 0;
-  if (!sample::parse(argc, argv,
-                     "Trains a convolutional network on images, on one or more devices.", options,
-                     status)) {
-    return status;
-  }
-  return sample::guarded("train_cnn", [&] {
+  CommandLine line("Trains a convolutional network on images, on one or more devices.");
+  sample::add_options(line, options);
+  return line.run(argc, argv, [&] {
     const DeviceScope on_first(parse_devices(options.devices).front());  // weights and data
     const sample::Data data = sample::load_data(options.data);
     manual_seed(options.seed);

@@ -26,12 +26,9 @@ struct Mlp : nn::Layer {
 
 int main(int argc, char** argv) {
   sample::Options options;
-  int status = 0;
-  if (!sample::parse(argc, argv, "Trains an MLP on images, on one or more devices.", options,
-                     status)) {
-    return status;
-  }
-  return sample::guarded("train_mlp", [&] {
+  CommandLine line("Trains an MLP on images, on one or more devices.");
+  sample::add_options(line, options);
+  return line.run(argc, argv, [&] {
     const DeviceScope on_first(parse_devices(options.devices).front());  // weights and data
     const sample::Data data = sample::load_data(options.data);
     manual_seed(options.seed);

@@ -5,8 +5,6 @@
 #include <csignal>
 #include <filesystem>
 
-#include <CLI/CLI.hpp>
-
 namespace sample {
 namespace {
 
@@ -30,37 +28,23 @@ bool has_cifar10(const std::string& root) {
 
 }  // namespace
 
-bool parse(int argc, char** argv, const char* description, Options& options, int& status) {
-  CLI::App app{description};
-  app.option_defaults()->always_capture_default();
-  const CLI::Range positive(1, 1000000);
-  app.add_option("--devices", options.devices, "How many, or which: 2, or cpu:0,cpu:1");
-  app.add_option(
-      "--data", options.data,
-      "digits, fashion-mnist, a folder of MNIST's or CIFAR-10's files, or digits as .csv");
-  app.add_option("--batch", options.batch, "Rows of a step")->check(positive);
-  app.add_option("--epochs", options.epochs)->check(positive);
-  app.add_option("--lr", options.lr, "Learning rate of Adam");
-  app.add_option("--schedule", options.schedule, "Of the learning rate")
-      ->check(CLI::IsMember({"none", "step", "cosine", "warmup", "onecycle"}));
-  app.add_option("--seed", options.seed, "Seed of weights and shuffles");
-  app.add_option("--accumulate", options.accumulate, "Micro-batches that a step is computed in")
-      ->check(positive);
-  app.add_option("--amp", options.amp, "Compute products in 16 bits")
-      ->check(CLI::IsMember({"none", "bf16", "fp16"}));
-  app.add_option("--clip", options.clip, "Largest norm of all gradients; 0: any")
-      ->check(CLI::NonNegativeNumber);
-  app.add_option("--load", options.load, "Start with the weights of this .safetensors file");
-  app.add_option("--save", options.save, "Write the weights to this .safetensors file");
-  app.add_flag("--summary", options.summary, "At the start, show layers, shapes and costs");
-  app.add_flag("--gradients", options.gradients, "At the end, show the gradient of each parameter");
-  try {
-    app.parse(argc, argv);
-    return true;
-  } catch (const CLI::ParseError& e) {
-    status = app.exit(e);
-    return false;
-  }
+void add_options(CommandLine& line, Options& options) {
+  line.add("--devices", options.devices, "How many, or which: 2, or cpu:0,cpu:1");
+  line.add("--data", options.data,
+           "digits, fashion-mnist, a folder of MNIST's or CIFAR-10's files, or digits as .csv");
+  line.add("--batch", options.batch, "Rows of a step");
+  line.add("--epochs", options.epochs);
+  line.add("--lr", options.lr, "Learning rate of Adam");
+  line.add("--schedule", options.schedule, "Of the learning rate",
+           {"none", "step", "cosine", "warmup", "onecycle"});
+  line.add("--seed", options.seed, "Seed of weights and shuffles");
+  line.add("--accumulate", options.accumulate, "Micro-batches that a step is computed in");
+  line.add("--amp", options.amp, "Compute products in 16 bits", {"none", "bf16", "fp16"});
+  line.add("--clip", options.clip, "Largest norm of all gradients; 0: any");
+  line.add("--load", options.load, "Start with the weights of this .safetensors file");
+  line.add("--save", options.save, "Write the weights to this .safetensors file");
+  line.add_flag("--summary", options.summary, "At the start, show layers, shapes and costs");
+  line.add_flag("--gradients", options.gradients, "At the end, show each parameter's gradient");
 }
 
 Data load_data(const std::string& what) {
@@ -142,14 +126,8 @@ bool interrupted() {
   return interrupt != 0;
 }
 
-int guarded(const char* program, const std::function<int()>& body) {
+void watch_for_interrupt() {
   std::signal(SIGINT, [](int) { interrupt = 1; });
-  try {
-    return body();
-  } catch (const std::exception& e) {
-    std::cerr << program << ": " << e.what() << "\n";
-    return 1;
-  }
 }
 
 }  // namespace sample

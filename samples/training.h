@@ -19,6 +19,8 @@
 #include <tandem/io/atomic_file.h>
 #include <tandem/tandem.h>
 
+#include "command_line.h"
+
 namespace sample {
 
 using namespace tandem;
@@ -38,9 +40,8 @@ struct Options {
   bool summary = false, gradients = false;
 };
 
-/// Reads the command line into `options`, which hold the defaults. True: go on; else `status` is
-/// how the program ends, after --help or a mistake.
-bool parse(int argc, char** argv, const char* description, Options& options, int& status);
+/// All of them, with the values they hold as defaults.
+void add_options(CommandLine& line, Options& options);
 
 /// Images (N, C, H, W), the digits from 0 to 1, the others with mean 0 and variance 1; labels (N).
 struct Data {
@@ -88,14 +89,13 @@ class ProgressBar {
   std::int64_t steps_;
 };
 
-inline constexpr int kInterrupted = 130;  // the status of a program that Ctrl-C ended
+inline constexpr int kInterrupted = 130;
 
 /// Ctrl-C came. Looked at between batches.
 bool interrupted();
 
-/// Runs a program's main part; an exception becomes a message and status 1, Ctrl-C status 130.
-int guarded(const char* program, const std::function<int()>& body);
-
+/// From now on Ctrl-C ends the program between two batches, with status 130.
+void watch_for_interrupt();
 struct Sums {
   double loss = 0;  // of all rows
   std::int64_t right = 0, rows = 0;
@@ -172,6 +172,7 @@ std::optional<double> accuracy(Net& net, const data::TensorDataset& dataset) {
 /// Trains `model` on options.devices, a line per epoch, then the report. Returns the status.
 template <class Model>
 int train(Model& model, const Data& data, const Options& options) {
+  watch_for_interrupt();
   if (!options.load.empty()) io::load(model, options.load);
   if (!options.save.empty()) {  // a path that cannot be written is refused now, not at the end
     const io::AtomicFile attempt(options.save);
