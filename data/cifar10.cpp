@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kPlane = 32 * 32;  // bytes of one colour
 constexpr std::size_t kRecord = 1 + 3 * kPlane;
-constexpr int kClasses = 10;
+constexpr int kLabels = 10;
 
 /// Collects the records of one or more files.
 class Records {
@@ -30,7 +30,7 @@ class Records {
     x_.reserve(x_.size() + bytes.size());
     for (std::size_t at = 0; at < bytes.size(); at += kRecord) {
       const unsigned char label = (unsigned char)bytes[at];
-      check(label < kClasses, "[cifar10] ", name, ": label ", int(label), " of record ",
+      check(label < kLabels, "[cifar10] ", name, ": label ", int(label), " of record ",
             at / kRecord, " is above 9");
       y_.push_back(label);
       for (std::size_t i = 0; i < 3 * kPlane; ++i) {
@@ -49,7 +49,7 @@ class Records {
   std::vector<std::int64_t> y_;
 };
 
-std::string find(const std::string& name, const std::string& root) {
+std::string find_records(const std::string& name, const std::string& root) {
   for (const std::string& folder : {root, root + "/cifar-10-batches-bin"}) {
     std::error_code ignored;
     std::string path = folder + "/" + name;
@@ -69,11 +69,11 @@ TensorDataset cifar10(const Cifar10Options& options) {
   Records records(options);
   if (options.train) {
     for (int i = 1; i <= 5; ++i) {
-      const std::string path = find(str("data_batch_", i, ".bin"), options.root);
+      const std::string path = find_records(str("data_batch_", i, ".bin"), options.root);
       records.add(read_file(path, "cifar10"), path);
     }
   } else {
-    const std::string path = find("test_batch.bin", options.root);
+    const std::string path = find_records("test_batch.bin", options.root);
     records.add(read_file(path, "cifar10"), path);
   }
   return records.dataset();

@@ -16,7 +16,7 @@ constexpr std::int64_t kSide = 28;
 constexpr int kClasses = 10;
 
 /// The file called `name`, or `name`.gz, in a folder that it may be in.
-std::string find(const std::string& name, const std::string& root) {
+std::string find_idx(const std::string& name, const std::string& root) {
   for (const std::string& folder : {root, root + "/FashionMNIST/raw"}) {
     for (const char* ending : {"", ".gz"}) {
       std::error_code ignored;
@@ -35,8 +35,8 @@ TensorDataset fashion_mnist(const FashionMnistOptions& options) {
   const std::array<float, 256> value = pixel_values(options.mean, options.std, "fashion_mnist");
   const std::string root = options.root.empty() ? kDebian : options.root;
   const std::string prefix = options.train ? "train" : "t10k";
-  const std::string images_path = find(prefix + "-images-idx3-ubyte", root);
-  const std::string labels_path = find(prefix + "-labels-idx1-ubyte", root);
+  const std::string images_path = find_idx(prefix + "-images-idx3-ubyte", root);
+  const std::string labels_path = find_idx(prefix + "-labels-idx1-ubyte", root);
 
   const Tensor images = read_idx(images_path);
   check(images.dtype() == uint8 && images.dim() == 3 && images.size(1) == kSide &&

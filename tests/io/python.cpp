@@ -17,14 +17,14 @@ using namespace tandem::test;
 #ifdef TANDEM_JSON
 namespace {
 
-std::string data(const std::string& name) {
+std::string data_file(const std::string& name) {
   return std::string(TANDEM_IO_DATA) + "/" + name + ".safetensors";
 }
 
 }  // namespace
 
 TEST_CASE("Python's safetensors: all types, 0 dimensions, 0 elements and metadata are read") {
-  const io::TensorFile file = io::read_safetensors(data("all_types"));
+  const io::TensorFile file = io::read_safetensors(data_file("all_types"));
   CHECK(file.tensors.size() == 11);
   for (const auto& [name, dtype] :
        {std::pair{"f32", float32}, {"f64", float64}, {"f16", float16}, {"bf16", bfloat16}}) {
@@ -50,13 +50,13 @@ TEST_CASE("Python's safetensors: all types, 0 dimensions, 0 elements and metadat
 TEST_CASE("Python's safetensors: what we write of the same tensors has the same bytes") {
   for (const char* name : {"all_types", "float32", "none", "net", "wrapped_net"}) {
     CAPTURE(name);
-    const io::TensorFile file = io::read_safetensors(data(name));
-    CHECK(io::format_safetensors(file.tensors, file.metadata) == file_bytes(data(name)));
+    const io::TensorFile file = io::read_safetensors(data_file(name));
+    CHECK(io::format_safetensors(file.tensors, file.metadata) == file_bytes(data_file(name)));
   }
 }
 
 TEST_CASE("Python's safetensors: a type that we have not is refused by name") {
-  CHECK(throws<UsageError>([] { io::read_safetensors(data("int16")); },
+  CHECK(throws<UsageError>([] { io::read_safetensors(data_file("int16")); },
                            {"int16.safetensors", "'x'", "'I16'"}));
 }
 
@@ -64,7 +64,7 @@ TEST_CASE("Python's safetensors: a net of PyTorch, plain or wrapped, computes wh
   for (const char* name : {"net", "wrapped_net"}) {
     CAPTURE(name);
     Net net;
-    load(net, data(name));
+    load(net, data_file(name));
     // Printed by the script. Five sums of float32 in another order: a few units in the last place.
     CHECK(close(net(tensor_of({0.5, 0.25, -1}, {1, 3})),
                 {-0.11304674297571182, 0.10867875814437866}, {1e-6, 1e-7}));
