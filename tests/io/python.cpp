@@ -5,6 +5,7 @@
 #include <limits>
 #include <string>
 
+#include <tandem/core/error.h>
 #include <tandem/io/checkpoint.h>
 
 #include "tests/nn/nets.h"
@@ -18,7 +19,7 @@ using namespace tandem::test;
 namespace {
 
 std::string data_file(const std::string& name) {
-  return std::string(TANDEM_IO_DATA) + "/" + name + ".safetensors";
+  return str(TANDEM_IO_DATA, "/", name, ".safetensors");
 }
 
 }  // namespace
