@@ -212,7 +212,7 @@ TEST_CASE("amp: N replicas compute in the type that was asked for and equal one 
     const Watched start = nn::clone(one);
     const Trace expected = run(
         one, [&](const Tensor& x) { return one(x); }, fast, -1);
-    CHECK(expected.losses.back() < expected.losses.front());
+    CHECK_FALSE(bits_equal(one.a.weight.detach(), start.a.weight.detach()));  // it was trained
     for (int n : {1, 2, 4}) {
       CAPTURE(fast);
       CAPTURE(n);
