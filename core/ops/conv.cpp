@@ -12,13 +12,6 @@
 namespace tandem {
 namespace {
 
-void check_options(const ConvOptions& o) {
-  check(o.stride.h > 0 && o.stride.w > 0, "[conv2d] stride must be positive: ", o.stride);
-  check(o.padding.h >= 0 && o.padding.w >= 0, "[conv2d] padding is negative: ", o.padding);
-  check(o.dilation.h > 0 && o.dilation.w > 0, "[conv2d] dilation must be positive: ", o.dilation);
-  check(o.groups > 0, "[conv2d] groups must be positive: ", o.groups);
-}
-
 void check_operands(const Array& x, const Array& w, const Array& bias, std::int64_t groups) {
   check(x.dim() == 3 || x.dim() == 4, "[conv2d] x is (N, C, H, W) or (C, H, W): got ", x.shape());
   check(w.dim() == 4, "[conv2d] the weight is (out, in / groups, height, width): got ", w.shape());
@@ -40,19 +33,13 @@ void check_operands(const Array& x, const Array& w, const Array& bias, std::int6
 Shape result_shape(const Array& x, const Array& w, const Window2d& win) {
   check(win.kernel.h > 0 && win.kernel.w > 0, "[conv2d] the kernel is empty: weight ", w.shape());
   check_window_sizes("conv2d", win);
-  const std::int64_t p =
-      count_windows(x.size(2), win.kernel.h, win.stride.h, win.padding.h, win.dilation.h);
-  const std::int64_t q =
-      count_windows(x.size(3), win.kernel.w, win.stride.w, win.padding.w, win.dilation.w);
-  check(p > 0 && q > 0, "[conv2d] the kernel ", win.kernel, " with dilation ", win.dilation,
-        " does not fit into an image of ", Size2d(x.size(2), x.size(3)), " with padding ",
-        win.padding);
+  const Size2d count = fitting_windows("conv2d", x.shape(), win);
   constexpr double kMost = 0x1p59;  // elements whose bytes can still be counted
   const double padded = double(x.size(1)) * double(x.size(2) + 2 * win.padding.h) *
                         double(x.size(3) + 2 * win.padding.w);
   check(padded < kMost, "[conv2d] an image of ", x.shape(), " with padding ", win.padding,
         " is too large");
-  return {x.size(0), w.size(0), p, q};
+  return {x.size(0), w.size(0), count.h, count.w};
 }
 
 /// Forward and each of the two gradients: every element of y takes one product with each weight of
@@ -91,12 +78,14 @@ Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias,
   }
   const Array &in = operand("conv2d", x, "x"), &w = operand("conv2d", weight, "weight");
   const Array b = bias.defined() ? bias.array() : Array();
-  check_options(options);
+  Window2d win{1, options.stride, options.padding, options.dilation};
+  check_window_steps("conv2d", win);
+  check(options.groups > 0, "[conv2d] groups must be positive: ", options.groups);
   check_operands(in, w, b, options.groups);
   check_one_type("conv2d", {{"x", x}, {"weight", weight}, {"bias", bias}});
   const bool single = in.dim() == 3;
   const Array images = single ? in.unsqueeze(0) : in;
-  const Window2d win{{w.size(2), w.size(3)}, options.stride, options.padding, options.dilation};
+  win.kernel = {w.size(2), w.size(3)};
   Array y = Array::empty(result_shape(images, w, win), in.dtype(), in.device());
   count_products(y, w.shape());
   backend(in.device()).conv2d(win, options.groups, images, w, b, y);

@@ -23,22 +23,14 @@ Array images(const char* op, const Array& x) {
 void check_window(const char* op, const Window2d& w) {
   check_window_sizes(op, w);
   check(w.kernel.h > 0 && w.kernel.w > 0, "[", op, "] kernel must be positive: ", w.kernel);
-  check(w.stride.h > 0 && w.stride.w > 0, "[", op, "] stride must be positive: ", w.stride);
-  check(w.dilation.h > 0 && w.dilation.w > 0, "[", op, "] dilation must be positive: ", w.dilation);
-  check(w.padding.h >= 0 && w.padding.w >= 0, "[", op, "] padding is negative: ", w.padding);
+  check_window_steps(op, w);
   check(w.padding.h <= w.kernel.h / 2 && w.padding.w <= w.kernel.w / 2, "[", op, "] padding ",
         w.padding, " is more than half of the kernel ", w.kernel);
 }
 
 Shape result_shape(const char* op, const Array& x, const Window2d& w, bool ceil) {
-  const std::int64_t p =
-      count_windows(x.size(2), w.kernel.h, w.stride.h, w.padding.h, w.dilation.h, ceil);
-  const std::int64_t q =
-      count_windows(x.size(3), w.kernel.w, w.stride.w, w.padding.w, w.dilation.w, ceil);
-  check(p > 0 && q > 0, "[", op, "] the kernel ", w.kernel, " with dilation ", w.dilation,
-        " does not fit into an image of ", Size2d(x.size(2), x.size(3)), " with padding ",
-        w.padding);
-  return {x.size(0), x.size(1), p, q};
+  const Size2d count = fitting_windows(op, x.shape(), w, ceil);
+  return {x.size(0), x.size(1), count.h, count.w};
 }
 
 /// `y` for users, who gave `x`: without the batch that images() added.
