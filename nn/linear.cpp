@@ -6,6 +6,7 @@
 #include <tandem/core/memory.h>
 #include <tandem/core/ops/factories.h>
 #include <tandem/core/ops/linalg.h>
+#include <tandem/nn/describe.h>
 #include <tandem/nn/init.h>
 
 namespace tandem::nn {
@@ -39,7 +40,7 @@ void Linear::visit(Visitor& v) {
 
 std::string Linear::describe() const {
   return str("Linear(in_features=", in_features(), ", out_features=", out_features(),
-             ", bias=", bias.defined() ? "True" : "False", ")");
+             ", bias=", true_or_false(bias.defined()), ")");
 }
 
 }  // namespace tandem::nn

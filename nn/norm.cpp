@@ -6,16 +6,9 @@
 #include <tandem/core/ops/factories.h>
 #include <tandem/core/ops/norm.h>
 #include <tandem/core/thread_state.h>
+#include <tandem/nn/describe.h>
 
 namespace tandem::nn {
-
-namespace {
-
-const char* yes_or_no(bool b) {
-  return b ? "True" : "False";
-}
-
-}  // namespace
 
 BatchNorm::BatchNorm(const char* name, int min_dim, int max_dim, std::int64_t features,
                      const BatchNormOptions& options)
@@ -75,8 +68,8 @@ void BatchNorm::visit(Visitor& v) {
 std::string BatchNorm::describe() const {
   const std::string rate = cumulative ? "None" : str(momentum);
   return str(name_, "(", features_, ", eps=", eps, ", momentum=", rate,
-             ", affine=", yes_or_no(weight.defined()),
-             ", track_running_stats=", yes_or_no(running_mean.defined()), ")");
+             ", affine=", true_or_false(weight.defined()),
+             ", track_running_stats=", true_or_false(running_mean.defined()), ")");
 }
 
 LayerNorm::LayerNorm(const Shape& normalized_shape, const LayerNormOptions& options)
@@ -104,7 +97,7 @@ std::string LayerNorm::describe() const {
     sizes += str(d > 0 ? ", " : "", normalized_[d]);
   }
   return str("LayerNorm((", sizes, normalized_.dim() == 1 ? ",), eps=" : "), eps=", eps,
-             ", elementwise_affine=", yes_or_no(weight.defined()), ")");
+             ", elementwise_affine=", true_or_false(weight.defined()), ")");
 }
 
 }  // namespace tandem::nn

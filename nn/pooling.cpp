@@ -1,5 +1,7 @@
 #include <tandem/nn/pooling.h>
 
+#include <tandem/nn/describe.h>
+
 namespace tandem::nn {
 
 namespace {
@@ -7,9 +9,6 @@ namespace {
 /// "2" or "(2, 3)"
 std::string text(const Size2d& s) {
   return s.square() ? str(s.h) : str(s);
-}
-const char* text(bool b) {
-  return b ? "True" : "False";
 }
 
 }  // namespace
@@ -34,7 +33,7 @@ void MaxPool2d::visit(Visitor& v) {
 std::string MaxPool2d::describe() const {
   return str("MaxPool2d(kernel_size=", text(kernel), ", stride=", text(*options.stride),
              ", padding=", text(options.padding), ", dilation=", text(options.dilation),
-             ", ceil_mode=", text(options.ceil_mode), ")");
+             ", ceil_mode=", true_or_false(options.ceil_mode), ")");
 }
 
 AvgPool2d::AvgPool2d(Size2d kernel_size, const AvgPool2dOptions& more)
