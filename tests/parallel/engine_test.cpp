@@ -15,17 +15,7 @@ TEST_CASE("data_parallel: N replicas equal one, for every N, batch and step") {
       Mlp one;
       Mlp many = nn::clone(one);
       DataParallel net(many, on(n, {.bucket_bytes = 1024}));
-      for (int step = 0; step < 3; ++step) {
-        Tensor x1 = values({rows, 8}, 10 + std::uint64_t(step)), x2 = x1.detach();
-        x1.requires_grad_(), x2.requires_grad_();
-        const Tensor y = labels(rows, 4);
-        const Tensor l1 = nn::cross_entropy(one(x1), y), l2 = nn::cross_entropy(net(x2), y);
-        l1.backward(), l2.backward();
-        CHECK(close(l2, l1));
-        CHECK(all_close(grads(many), grads(one)));
-        CHECK(close(x2.grad(), x1.grad()));
-        sgd(one.parameters(), 0.1), sgd(many.parameters(), 0.1);
-      }
+      check_equal_steps(one, net, {rows, 8}, 4, 3);
     }
   }
 }

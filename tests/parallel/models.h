@@ -80,4 +80,23 @@ inline std::vector<std::int64_t> bytes_in_use(int devices) {
   return list;
 }
 
+/// Trains `one` and its twin in `net` side by side, with the gradients of the input as well: after
+/// every step nothing may differ.
+template <class M>
+void check_equal_steps(M& one, DataParallel<M>& net, const Shape& shape, std::int64_t classes,
+                       int steps) {
+  M& many = net.module();
+  for (int step = 0; step < steps; ++step) {
+    Tensor x1 = values(shape, 10 + std::uint64_t(step)), x2 = x1.detach();
+    x1.requires_grad_(), x2.requires_grad_();
+    const Tensor y = labels(shape[0], classes);
+    const Tensor l1 = nn::cross_entropy(one(x1), y), l2 = nn::cross_entropy(net(x2), y);
+    l1.backward(), l2.backward();
+    CHECK(close(l2, l1));
+    CHECK(all_close(grads(many), grads(one)));
+    CHECK(close(x2.grad(), x1.grad()));
+    sgd(one.parameters(), 0.1), sgd(many.parameters(), 0.1);
+  }
+}
+
 }  // namespace tandem::test
