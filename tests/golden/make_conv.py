@@ -5,22 +5,13 @@ Run with PyTorch 1.13 on the CPU (Debian 12: python3-torch), one thread:
     /usr/bin/python3 tests/golden/make_conv.py > tests/nn/golden_conv.h
 Inputs are 2 rand() - 1 under seed 11, which Tandem draws bit for bit.
 """
-import struct
-
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
+from fingerprint import fnv1a
+
 torch.set_num_threads(1)
-MASK = (1 << 64) - 1
-
-
-def fnv1a(tensors):
-    h = 0xCBF29CE484222325
-    for t in tensors:
-        for byte in struct.pack("<%df" % t.numel(), *t.detach().flatten().tolist()):
-            h = ((h ^ byte) * 0x100000001B3) & MASK
-    return h
 
 
 def show(name, values):

@@ -10,16 +10,9 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
+from fingerprint import fnv1a
+
 torch.set_num_threads(1)
-MASK = (1 << 64) - 1
-
-
-def fnv1a(tensors):
-    h = 0xCBF29CE484222325
-    for t in tensors:
-        for byte in struct.pack("<%df" % t.numel(), *t.detach().flatten().tolist()):
-            h = ((h ^ byte) * 0x100000001B3) & MASK
-    return h
 
 
 def numbers(values):

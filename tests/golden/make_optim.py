@@ -10,8 +10,9 @@ import struct
 
 import torch
 
+from fingerprint import MASK, fnv1a
+
 torch.set_num_threads(1)
-MASK = (1 << 64) - 1
 SIZES = [5, 64, 1003]  # shorter than a vector register, whole registers, registers and a tail
 STEPS = 50
 HASHED = [1, 10, 50]
@@ -32,21 +33,6 @@ def value(step, param, i):
 
 def tensor(step, param, dtype):
     return torch.tensor([value(step, param, i) for i in range(SIZES[param])], dtype=dtype)
-
-
-def raw(tensors):
-    out = b""
-    for t in tensors:
-        code = "f" if t.dtype == torch.float32 else "d"
-        out += struct.pack("<%d%s" % (t.numel(), code), *t.detach().flatten().tolist())
-    return out
-
-
-def fnv1a(data):
-    h = 0xCBF29CE484222325
-    for byte in data:
-        h = ((h ^ byte) * 0x100000001B3) & MASK
-    return h
 
 
 def bits(t):
@@ -94,10 +80,10 @@ def run(make, dtype=torch.float32, skips=False, schedule=False):
                 group["lr"] *= 0.1
         optimizer.step()
         if step in HASHED:
-            hashes.append(fnv1a(raw(params)))
+            hashes.append(fnv1a(params))
     state = [optimizer.state[p][s] for s in STATES for p in params
              if optimizer.state[p].get(s) is not None]
-    return hashes, fnv1a(raw(state)), bits(params[0])
+    return hashes, fnv1a(state), bits(params[0])
 
 
 def clip(norm_type, max_norm, dtype=torch.float32):

@@ -6,11 +6,11 @@ Inputs follow a rule that both sides know, pattern(); seeds of non-scalar result
 Run with PyTorch 1.13 on the CPU (Debian 12: python3-torch), one thread:
     /usr/bin/python3 tests/golden/make_words.py > tests/nn/golden_words.h
 """
-import struct
-
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
+
+from fingerprint import fnv1a
 
 torch.set_num_threads(1)
 
@@ -29,14 +29,6 @@ def numbers(t):
 
 def show(name, t):
     print("inline const std::vector<double> %s%s;" % (name, numbers(t)))
-
-
-def fnv1a(tensors):
-    h = 0xCBF29CE484222325
-    for t in tensors:
-        for byte in struct.pack("<%df" % t.numel(), *t.detach().flatten().tolist()):
-            h = ((h ^ byte) * 0x100000001B3) & ((1 << 64) - 1)
-    return h
 
 
 def seed_of(y):
