@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The runs that are too long for every change: all planted host programs and the conformance suite
-# under 20 random seeds, and the conformance suite and the kernels with the PTX of three
-# architectures. Prints one table and fails if anything did.
+# The runs that are too long for every change: all planted host programs, the conformance suite and
+# the tests of the libraries under 20 random seeds, and the conformance suite and the kernels with
+# the PTX of three architectures. Prints one table and fails if anything did.
 #   tests/cudasim/sweep.sh BUILD_DIR [SEEDS]       BUILD_DIR: where test_cudasim_planted lies
 set -uo pipefail
 build=$(cd "${1:?the folder with the test programs}" && pwd)
@@ -21,10 +21,12 @@ try() {  # title command...
 for seed in $(seq "$seeds"); do
   export CUDASIM_SEED=$seed
   try "conformance, seed $seed" env CUDASIM_SCHEDULE=random "$build/test_cudasim_conformance"
+  try "libraries, seed $seed" env CUDASIM_SCHEDULE=random "$build/test_cudasim_libraries"
   try "planted, seed $seed" \
     env CUDASIM_SCHEDULE=random CUDASIM_TABLE="$table" "$build/test_cudasim_planted"
 done
 unset CUDASIM_SEED
+try "libraries, threads" env CUDASIM_SCHEDULE=threads "$build/test_cudasim_libraries"
 try "planted, lazy" env CUDASIM_TABLE="$table" "$build/test_cudasim_planted"
 try "planted, threads" \
   env CUDASIM_SCHEDULE=threads CUDASIM_TABLE="$table" "$build/test_cudasim_planted"

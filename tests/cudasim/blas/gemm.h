@@ -7,10 +7,6 @@
 
 namespace cudasim::blas {
 
-// How the inputs are rounded before they are multiplied: what tensor cores do where they are
-// allowed.
-enum class Inputs { exact, tf32, float16, bfloat16 };
-
 struct Product {
   std::int64_t batches, m, n, k;
   bool transpose_a, transpose_b;
@@ -22,7 +18,5 @@ struct Product {
 // Dimensions: A {batches, columns, rows}, likewise B and C. Unless alpha and k are non-zero, A and
 // B are not touched; unless beta is, C is not read.
 void multiply(const Product& product, const Operand& a, const Operand& b, const Operand& c);
-
-double round_input(Inputs inputs, double value);
 
 }  // namespace cudasim::blas

@@ -170,6 +170,7 @@ cublasStatus_t multiply(State& s, Lock& lock, cublasHandle_t handle, const Gemm&
   }
   op.compute = [p, product](const std::vector<Operand>& o) {
     product ? blas::multiply(p, o[1], o[2], o[0]) : blas::multiply(p, {}, {}, o[0]);
+    return "";
   };
   enqueue_library(s, lock, *target.stream, std::move(op));
   return CUBLAS_STATUS_SUCCESS;
@@ -303,6 +304,7 @@ cublasStatus_t CUBLASWINAPI cublasSgemv_v2(cublasHandle_t handle, cublasOperatio
     }
     o.compute = [p, product](const std::vector<Operand>& all) {
       product ? blas::multiply(p, all[1], all[2], all[0]) : blas::multiply(p, {}, {}, all[0]);
+      return "";
     };
     enqueue_library(s, lock, *target.stream, std::move(o));
     return CUBLAS_STATUS_SUCCESS;

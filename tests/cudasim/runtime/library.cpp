@@ -62,6 +62,7 @@ struct Job {
   LibraryOperation operation;
   std::vector<std::vector<Run>> runs;  // of each operand
   int device;
+  std::string objection{};  // of the computation
 };
 
 // As a faulting kernel: the device is lost.
@@ -100,7 +101,7 @@ void spoil(const Workspace& w) {
   std::memset(w.data, kNaN, w.bytes);
 }
 
-void run(const Job& job) {
+void run(Job& job) {
   {
     Loud loud;
     for (std::size_t i = 0; i < job.runs.size(); ++i)
@@ -110,11 +111,13 @@ void run(const Job& job) {
       }
   }
   spoil(job.operation.workspace);
-  job.operation.compute(job.operation.operands);
+  job.objection = job.operation.compute(job.operation.operands);
   spoil(job.operation.workspace);
 }
 
-void mark(State& s, const Job& job) {
+void account_for(State& s, const Job& job) {
+  if (!job.objection.empty())
+    violation(s, std::string(job.operation.function) + ": " + job.objection);
   for (std::size_t i = 0; i < job.runs.size(); ++i)
     if (job.operation.operands[i].writes())
       for (const Run& r : job.runs[i]) mark_written(s, r.begin, r.bytes);
@@ -178,14 +181,15 @@ void remove_object(State& s, const std::string& kind, const void* object) {
   s.handles.erase({kind, object});
 }
 
-bool find_object(State& s, const std::string& kind, const void* object, const char* function) {
+bool find_object(State& s, const std::string& kind, const void* object, const char* function,
+                 Access access) {
   if (!object) return false;
   if (!s.handles.contains({kind, object})) {
     violation(s, std::string(function) + ": not a live " + kind);
     return false;
   }
   Loud loud;
-  note_write(const_cast<void*>(object), 1);
+  access == Access::read ? note_read(object, 1) : note_write(const_cast<void*>(object), 1);
   return true;
 }
 
@@ -209,7 +213,7 @@ void enqueue_library(State& s, Lock& lock, CUstream_st& stream, LibraryOperation
            .devices = devices_within_reach(s, stream.device),
            .check = [&s, job] { return check(s, *job); },
            .run = [job] { run(*job); },
-           .after = [&s, job] { mark(s, *job); }});
+           .after = [&s, job] { account_for(s, *job); }});
 }
 
 }  // namespace cudasim

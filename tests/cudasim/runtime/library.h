@@ -13,8 +13,8 @@
 namespace cudasim {
 
 // Says whether another thread is inside a call with the same handle at this moment. Where no call
-// happens to overlap, ThreadSanitizer sees the missing order: every call counts as a write of the
-// handle (find_object).
+// happens to overlap, ThreadSanitizer sees the missing order: every call counts as a write of its
+// handle, and as a read or write of its descriptors (find_object).
 class HandleUse {
  public:
   explicit HandleUse(const void* handle);
@@ -54,7 +54,8 @@ void add_object(State& s, const std::string& kind, const std::shared_ptr<void>& 
 void remove_object(State& s, const std::string& kind, const void* object);
 
 // False, and a violation unless `object` is null, if it was destroyed or never created.
-bool find_object(State& s, const std::string& kind, const void* object, const char* function);
+bool find_object(State& s, const std::string& kind, const void* object, const char* function,
+                 Access access = Access::write);
 
 // Whether the device of a library's handle is current; else a violation.
 bool is_current(State& s, int device, const char* function);
@@ -70,7 +71,8 @@ struct LibraryOperation {
   const char* function;
   std::vector<Operand> operands{};
   Workspace workspace{};  // NaN before and after the operation, and unwritten
-  std::function<void(const std::vector<Operand>&)> compute{};
+  // Returns "" or what is wrong with the numbers, for a violation.
+  std::function<std::string(const std::vector<Operand>&)> compute{};
 };
 
 // Queues the operation, and reports at once operands that overlap. When it runs, the memory of

@@ -4,6 +4,8 @@
 #include "ptx/small_float.h"
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <cstring>
 #include <numeric>
 
@@ -43,6 +45,28 @@ void for_each_element(const Operand& o, Visit&& visit) {
     }
     if (rank == 0) return;
   }
+}
+
+// TF32 keeps 10 of 23 mantissa bits; ties go away from zero (PTX: cvt.rna.tf32.f32).
+double round_to_tf32(double value) {
+  const auto x = static_cast<float>(value);
+  if (!std::isfinite(x)) return x;
+  const auto bits = std::bit_cast<std::uint32_t>(x);
+  return std::bit_cast<float>((bits + 0x1000u) & ~0x1fffu);
+}
+
+double round_input(Inputs inputs, double value) {
+  switch (inputs) {
+    case Inputs::exact:
+      return value;
+    case Inputs::tf32:
+      return round_to_tf32(value);
+    case Inputs::float16:
+      return ptx::Half(value);
+    case Inputs::bfloat16:
+      return ptx::BFloat16(value);
+  }
+  return value;
 }
 
 struct Dimension {
@@ -156,16 +180,26 @@ bool overlaps_itself(const Operand& o) {
   return false;
 }
 
-std::vector<double> read_all(const Operand& o) {
+std::vector<double> read_all(const Operand& o, Inputs inputs) {
   std::vector<double> values;
   values.reserve(o.count());
-  for_each_element(o, [&](const char* p) { values.push_back(load(o.type, p)); });
+  for_each_element(o,
+                   [&](const char* p) { values.push_back(round_input(inputs, load(o.type, p))); });
   return values;
 }
 
 void write_all(const Operand& o, const std::vector<double>& values) {
   auto value = values.begin();
   for_each_element(o, [&](const char* p) { store(o.type, const_cast<char*>(p), *value++); });
+}
+
+void write_scaled(const Operand& o, std::vector<double> values, double alpha, double beta) {
+  for (double& v : values) v *= alpha;
+  if (beta != 0) {
+    const std::vector<double> before = read_all(o);
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] += beta * before[i];
+  }
+  write_all(o, values);
 }
 
 }  // namespace cudasim

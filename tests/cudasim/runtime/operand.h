@@ -46,8 +46,15 @@ std::vector<Run> runs_of(const Operand& operand);
 bool overlap(const std::vector<Run>& a, const std::vector<Run>& b);
 bool overlaps_itself(const Operand& operand);  // does an element have two indices?
 
+// How factors of a product are rounded first: what tensor cores do where they are allowed.
+enum class Inputs { exact, tf32, float16, bfloat16 };
+
 // All elements, the last dimension running fastest.
-std::vector<double> read_all(const Operand& operand);
+std::vector<double> read_all(const Operand& operand, Inputs inputs = Inputs::exact);
 void write_all(const Operand& operand, const std::vector<double>& values);
+
+// operand = alpha values + beta operand. With beta = 0 the operand is not read: 0 times NaN would
+// be NaN.
+void write_scaled(const Operand& operand, std::vector<double> values, double alpha, double beta);
 
 }  // namespace cudasim
