@@ -9,7 +9,7 @@
 
 #include <tandem/core/cuda/kernels/strided.h>
 
-namespace tandem::cuda {
+namespace tandem::gpu {
 
 /// for (std::uint32_t i : GridStride(n)) visits this thread's share of [0, n).
 class GridStride {
@@ -64,4 +64,4 @@ struct alignas(sizeof(T) * V) Pack {
 template <class T>
 inline constexpr int kPerPack = 16 / int(sizeof(T));
 
-}  // namespace tandem::cuda
+}  // namespace tandem::gpu

@@ -9,7 +9,7 @@
 
 #include <tandem/core/half.h>
 
-namespace tandem::cuda {
+namespace tandem::gpu {
 
 inline constexpr int kMaxRank = 8;
 inline constexpr std::uint32_t kMostElements = 0x7fffffffu;  // of a launch: what Divisor can divide
@@ -55,4 +55,4 @@ inline unsigned blocks_for(std::uint64_t n, int threads = kThreads) {
   return unsigned(blocks < kMost ? blocks : kMost);
 }
 
-}  // namespace tandem::cuda
+}  // namespace tandem::gpu
