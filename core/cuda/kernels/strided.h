@@ -44,6 +44,14 @@ struct Strided {
   std::uint32_t stride[N][kMaxRank]{};
 };
 
+/// What a pointwise launcher takes: N operands, the first of which is written.
+template <int N>
+struct Operands {
+  void* at[N];
+  Strided<N> layout;
+  bool packed = false;  // all are contiguous and begin at 16 bytes: threads move 16 bytes at once
+};
+
 /// Threads of a block, unless a kernel has a reason for another number.
 inline constexpr int kThreads = 256;
 
