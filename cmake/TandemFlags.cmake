@@ -6,16 +6,17 @@
 # and NaN. Without TANDEM_NATIVE an x86 build runs on any processor since 2013 (x86-64-v3). A project
 # that contains Tandem and chooses no build type gets a fast library all the same.
 function(tandem_flags target)
-  target_compile_options(${target} PRIVATE
-    -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual
-    -fno-math-errno -fno-trapping-math -ffp-contract=off
-    $<$<OR:$<CONFIG:Release>,$<CONFIG:>>:-O3>
-    $<$<BOOL:${TANDEM_WERROR}>:-Werror>)
+  set(flags -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual
+      -fno-math-errno -fno-trapping-math -ffp-contract=off
+      $<$<OR:$<CONFIG:Release>,$<CONFIG:>>:-O3>
+      $<$<BOOL:${TANDEM_WERROR}>:-Werror>)
   if(TANDEM_NATIVE)
-    target_compile_options(${target} PRIVATE -march=native)
+    list(APPEND flags -march=native)
   elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
-    target_compile_options(${target} PRIVATE -march=x86-64-v3)
+    list(APPEND flags -march=x86-64-v3)
   endif()
+  # nvcc has its own (TandemCuda.cmake)
+  target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:${flags}>")
   set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF)
 endfunction()
 

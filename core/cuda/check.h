@@ -1,0 +1,40 @@
+// Errors of CUDA and its libraries, and the device that is current: what every call here goes
+// through.
+//
+//   const OnDevice on(gpu);
+//   TANDEM_CUDA_CHECK(device, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream));
+//
+// A call that fails throws DeviceError naming the call, the logical device and CUDA's own words.
+// Next: backend.h.
+#pragma once
+
+#include <cublas_v2.h>
+#include <cuda_runtime_api.h>
+#include <cudnn.h>
+
+#include <tandem/core/device.h>
+#include <tandem/core/error.h>
+
+namespace tandem::gpu {
+
+/// Throw DeviceError unless `status` is success. `call` is the call's text; only its name is shown.
+void check_status(cudaError_t status, const char* call, Device device);
+void check_status(cublasStatus_t status, const char* call, Device device);
+void check_status(cudnnStatus_t status, const char* call, Device device);
+
+/// Makes a GPU the thread's current one for the length of a scope.
+class OnDevice {
+ public:
+  explicit OnDevice(int gpu);
+  ~OnDevice();
+  OnDevice(const OnDevice&) = delete;
+  OnDevice& operator=(const OnDevice&) = delete;
+
+ private:
+  int before_ = 0;
+  int gpu_;
+};
+
+}  // namespace tandem::gpu
+
+#define TANDEM_CUDA_CHECK(device, call) ::tandem::gpu::check_status((call), #call, (device))
