@@ -7,9 +7,12 @@
 // epoch".
 #pragma once
 
+#include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 namespace cudasim::ptx {
@@ -42,10 +45,9 @@ constexpr std::uint64_t warp(std::uint64_t t) {
 
 enum class Access { Read, Write, Atomic };
 
-// The memory of one byte: its last write and its last read.
+// The memory of one byte, or of several with the same past: the last write and the last read.
 struct ByteLog {
-  std::uint64_t write = 0;
-  std::uint64_t read = 0;
+  std::uint64_t write, read;
 
   // Records an access by `me` (a tag without flags) and returns the tag it races with, or 0.
   // `first` is the first epoch of the block that runs.
@@ -108,22 +110,99 @@ std::uint64_t ByteLog::record(std::uint64_t me, std::uint64_t first) {
   return rival;
 }
 
+// The logs of one access.
+struct Logs {
+  ByteLog* first;
+  std::size_t count;
+};
+
+// The logs of a kilobyte. One log stands for four bytes, until an access is smaller than that: up
+// to then all four were always accessed together. Likewise for two.
+class LogPage {
+ public:
+  static constexpr std::size_t kBytes = 1024;
+
+  void clear() { std::fill_n(logs_, kBytes >> grain_, ByteLog{}); }
+  void clear_all() {
+    grain_ = kWord;
+    clear();
+  }
+
+  template <std::size_t kSize>
+  Logs at(std::size_t offset) {
+    if constexpr (kSize < std::size_t{1} << kWord) {
+      if (kSize < std::size_t{1} << grain_) split(std::countr_zero(kSize));
+    }
+    return {&logs_[offset >> grain_], kSize >> grain_};
+  }
+
+ private:
+  static constexpr int kWord = 2;
+
+  void split(int grain) {
+    const std::size_t parts = std::size_t{1} << (grain_ - grain);
+    for (std::size_t k = kBytes >> grain_; k-- > 0;) {
+      const ByteLog whole = logs_[k];
+      std::fill_n(&logs_[k * parts], parts, whole);
+    }
+    grain_ = grain;
+  }
+
+  int grain_ = kWord;  // one log for 2^grain_ bytes
+  ByteLog logs_[kBytes];
+};
+
+// Pages that this thread has used before: a fresh one costs more than a short kernel.
+class LogPages {
+ public:
+  static std::unique_ptr<LogPage> take();
+  static void give_back(std::unique_ptr<LogPage> page);
+
+ private:
+  static constexpr std::size_t kMost = 4096;
+  static std::vector<std::unique_ptr<LogPage>>& spare() {
+    static thread_local std::vector<std::unique_ptr<LogPage>> pages;
+    return pages;
+  }
+};
+
+inline std::unique_ptr<LogPage> LogPages::take() {
+  if (spare().empty()) spare().push_back(std::make_unique_for_overwrite<LogPage>());
+  std::unique_ptr<LogPage> page = std::move(spare().back());
+  spare().pop_back();
+  page->clear_all();
+  return page;
+}
+
+inline void LogPages::give_back(std::unique_ptr<LogPage> page) {
+  if (page && spare().size() < kMost) spare().push_back(std::move(page));
+}
+
 // The logs of one allocation, in pages that appear when they are touched. Lives as long as the
 // launch.
 class AccessLog {
  public:
-  explicit AccessLog(std::size_t bytes) : pages_((bytes + kPage - 1) / kPage) {}
+  explicit AccessLog(std::size_t bytes) : pages_((bytes + LogPage::kBytes - 1) / LogPage::kBytes) {}
+  AccessLog(AccessLog&&) = default;
+  ~AccessLog() {
+    for (auto& page : pages_) LogPages::give_back(std::move(page));
+  }
 
-  // The logs from `offset` on; accesses are aligned and never cross a page.
-  ByteLog* at(std::size_t offset) {
-    auto& page = pages_[offset / kPage];
-    if (!page) page = std::make_unique<ByteLog[]>(kPage);
-    return &page[offset % kPage];
+  // The logs of an access of kSize bytes at `offset`: aligned, so that it never crosses a page.
+  template <std::size_t kSize>
+  Logs at(std::size_t offset) {
+    auto& page = pages_[offset / LogPage::kBytes];
+    if (!page) page = LogPages::take();
+    return page->at<kSize>(offset % LogPage::kBytes);
+  }
+
+  void clear() {
+    for (auto& page : pages_)
+      if (page) page->clear();
   }
 
  private:
-  static constexpr std::size_t kPage = 1024;
-  std::vector<std::unique_ptr<ByteLog[]>> pages_;
+  std::vector<std::unique_ptr<LogPage>> pages_;
 };
 
 }  // namespace cudasim::ptx

@@ -19,6 +19,10 @@ std::string to_string(Dim3 d) {
   return std::string("(").append(text) + ")";
 }
 
+bool differs_by_block(Special which) {
+  return which == Special::CtaidX || which == Special::CtaidY || which == Special::CtaidZ;
+}
+
 Dim3 unflatten(std::uint32_t i, Dim3 size) {
   return {i % size.x, i / size.x % size.y, i / size.x / size.y};
 }
@@ -29,20 +33,23 @@ Block::Block(const Program& program, const Launch& launch, Memory& memory)
     : program_(program),
       launch_(launch),
       memory_(memory),
+      listened_to_(memory.listens()),
       findings_(program),
       threads_(launch.block.count()),
       registers_(threads_.size() * program.image.size()),
       shared_(program.static_shared + launch.dynamic_shared),
       shared_written_(shared_.size()),
       shared_log_(shared_.size()),
-      recent_(program.code.size()) {}
+      recent_(program.code.size()) {
+  fill_registers();
+}
 
 void Block::run(Dim3 index) {
   index_ = index;
   ++epoch_;
   first_epoch_ = epoch_;
   std::fill(shared_written_.begin(), shared_written_.end(), std::uint8_t{0});
-  std::fill(shared_log_.begin(), shared_log_.end(), ByteLog{});
+  shared_log_.clear();
   start_threads();
   const auto count = static_cast<std::uint32_t>(threads_.size());
   for (;;) {
@@ -57,6 +64,15 @@ void Block::run(Dim3 index) {
   }
 }
 
+// What is the same in every block of the launch.
+void Block::fill_registers() {
+  for (std::uint32_t id = 0; id < threads_.size(); ++id) {
+    std::uint64_t* const registers = &registers_[id * program_.image.size()];
+    std::copy(program_.image.begin(), program_.image.end(), registers);
+    for (const auto& [slot, which] : program_.specials) registers[slot] = special(which, id);
+  }
+}
+
 void Block::start_threads() {
   for (std::uint32_t id = 0; id < threads_.size(); ++id) {
     Thread& thread = threads_[id];
@@ -64,24 +80,15 @@ void Block::start_threads() {
     thread.id = static_cast<std::uint16_t>(id);
     thread.tag = tag::make(epoch_, 0, id);
     thread.registers = &registers_[id * program_.image.size()];
-    std::copy(program_.image.begin(), program_.image.end(), thread.registers);
-    for (const auto& [slot, which] : program_.specials) thread.registers[slot] = special(which, id);
+    std::fill_n(thread.registers, program_.registers, std::uint64_t{0});
+    for (const auto& [slot, which] : program_.specials)
+      if (differs_by_block(which)) thread.registers[slot] = special(which, id);
   }
 }
 
 void Block::run_thread(Thread& thread) {
-  const Instruction* code = program_.code.data();
-  std::uint64_t executed = executed_;
-  while (thread.state == State::Running && executed <= launch_.instruction_limit) {
-    const Instruction& i = code[thread.pc++];
-    ++executed;
-    if (static_cast<bool>(thread.registers[i.guard] & 1) != i.guard_value) continue;
-    i.execute(*this, thread, i);
-  }
-  executed_ = executed;
-  if (executed > launch_.instruction_limit) {
-    object(Check::Deadlock, thread, code[thread.pc - 1], "endless loop");
-  }
+  const Instruction* i = counted_ = &program_.code[thread.pc];
+  while (i) i = i->execute(*this, thread, *i);
 }
 
 // Runs every lane as far as it gets. Says whether any of them moved.
@@ -241,6 +248,19 @@ void Block::misaligned(Thread& thread, const Instruction& i, std::uint64_t addre
   object(
       Check::Misaligned, thread, i,
       "misaligned access: address " + hex(address) + " is no multiple of " + std::to_string(bytes));
+}
+
+void Block::outside_shared(Thread& thread, const Instruction& i, std::uint64_t address) {
+  object(Check::OutOfBounds, thread, i,
+         "shared memory out of bounds: byte " + std::to_string(address) + " of " +
+             std::to_string(shared_.size()));
+}
+
+void Block::raced(Thread& thread, const Instruction& i, std::uint64_t rival, const char* memory) {
+  const bool other_block = tag::epoch(rival) < first_epoch_ || rival & tag::kManyBlocks;
+  object(Check::Race, thread, i,
+         std::string(memory) + " memory race with " +
+             (other_block ? "another block" : "another thread"));
 }
 
 Block::Recent& Block::look_up(Thread& thread, const Instruction& i, std::uint64_t address,

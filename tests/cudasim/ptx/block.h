@@ -44,6 +44,10 @@ class Block {
   template <std::size_t kBytes, Access access, Space space>
   std::byte* at(Thread& thread, const Instruction& i, std::uint64_t address);
 
+  // A taken branch, and the end of a thread's turn: instructions are counted there.
+  Next jump(Thread& thread, const Instruction& from, std::uint32_t target);
+  Next pause(Thread& thread, const Instruction& at, State state);
+
   const std::byte* parameter(Thread& thread, const Instruction& i, std::uint64_t offset,
                              std::size_t bytes);
 
@@ -62,7 +66,9 @@ class Block {
     AccessLog* log = nullptr;
   };
 
+  void fill_registers();
   void start_threads();
+  void count(const Thread& thread, const Instruction& last);
   void run_thread(Thread& thread);
   bool run_warp(Thread* threads, std::uint32_t count);
   bool combine_lanes(Thread* threads, std::uint32_t count);
@@ -76,17 +82,20 @@ class Block {
   template <std::size_t kBytes, Access access>
   std::byte* shared(Thread& thread, const Instruction& i, std::uint64_t address);
   template <std::size_t kBytes, Access access>
-  void check_race(Thread& thread, const Instruction& i, ByteLog* log, const char* memory);
+  void check_race(Thread& thread, const Instruction& i, Logs logs, const char* memory);
   template <std::size_t kBytes, Access access>
   void check_written(Thread& thread, const Instruction& i, std::uint8_t* written,
                      const char* memory);
   Recent& look_up(Thread& thread, const Instruction& i, std::uint64_t address, std::size_t bytes,
                   Access access);
   void misaligned(Thread& thread, const Instruction& i, std::uint64_t address, std::size_t bytes);
+  void outside_shared(Thread& thread, const Instruction& i, std::uint64_t address);
+  void raced(Thread& thread, const Instruction& i, std::uint64_t rival, const char* memory);
 
   const Program& program_;
   const Launch& launch_;
   Memory& memory_;
+  const bool listened_to_;
   Findings findings_;
 
   Dim3 index_;
@@ -94,14 +103,32 @@ class Block {
   std::vector<std::uint64_t> registers_;
   std::uint64_t epoch_ = 0, first_epoch_ = 0;
   std::uint64_t executed_ = 0;
+  const Instruction* counted_ = nullptr;  // the first one that executed_ does not count yet
 
   std::vector<std::byte> shared_;
   std::vector<std::uint8_t> shared_written_;
-  std::vector<ByteLog> shared_log_;
+  AccessLog shared_log_;
 
   std::vector<Recent> recent_;  // one per instruction
   std::unordered_map<const Region*, AccessLog> logs_;
 };
+
+inline void Block::count(const Thread& thread, const Instruction& last) {
+  executed_ += static_cast<std::uint64_t>(&last - counted_ + 1);
+  if (executed_ > launch_.instruction_limit) object(Check::Deadlock, thread, last, "endless loop");
+}
+
+inline Next Block::jump(Thread& thread, const Instruction& from, std::uint32_t target) {
+  count(thread, from);
+  return counted_ = &program_.code[target];
+}
+
+inline Next Block::pause(Thread& thread, const Instruction& at, State state) {
+  count(thread, at);
+  thread.pc = at.index + 1;
+  thread.state = state;
+  return nullptr;
+}
 
 template <std::size_t kBytes, Access access, Space space>
 std::byte* Block::at(Thread& thread, const Instruction& i, std::uint64_t address) {
@@ -126,23 +153,23 @@ std::byte* Block::global(Thread& thread, const Instruction& i, std::uint64_t add
   if (region->initialised) {
     check_written<kBytes, access>(thread, i, region->initialised + offset, "global");
   }
-  check_race<kBytes, access>(thread, i, recent->log->at(address - (region->address & ~15ull)),
-                             "global");
-  if constexpr (access == Access::Read) memory_.note_read(address, kBytes);
-  if constexpr (access == Access::Write) memory_.note_write(address, kBytes);
-  if constexpr (access == Access::Atomic) memory_.note_atomic(address, kBytes);
+  const std::uint64_t in_log = address - (region->address & ~15ull);
+  check_race<kBytes, access>(thread, i, recent->log->at<kBytes>(in_log), "global");
+  if (listened_to_) {
+    if constexpr (access == Access::Read) memory_.note_read(address, kBytes);
+    if constexpr (access == Access::Write) memory_.note_write(address, kBytes);
+    if constexpr (access == Access::Atomic) memory_.note_atomic(address, kBytes);
+  }
   return reinterpret_cast<std::byte*>(address);
 }
 
 template <std::size_t kBytes, Access access>
 std::byte* Block::shared(Thread& thread, const Instruction& i, std::uint64_t address) {
   if (address + kBytes > shared_.size() || address + kBytes < address) {
-    object(Check::OutOfBounds, thread, i,
-           "shared memory out of bounds: byte " + std::to_string(address) + " of " +
-               std::to_string(shared_.size()));
+    outside_shared(thread, i, address);
   }
   check_written<kBytes, access>(thread, i, &shared_written_[address], "shared");
-  check_race<kBytes, access>(thread, i, &shared_log_[address], "shared");
+  check_race<kBytes, access>(thread, i, shared_log_.at<kBytes>(address), "shared");
   return &shared_[address];
 }
 
@@ -152,9 +179,9 @@ void Block::check_written(Thread& thread, const Instruction& i, std::uint8_t* wr
   if constexpr (access == Access::Write) {
     std::memset(written, 1, kBytes);
   } else {
-    bool all = true;
-    for (std::size_t byte = 0; byte < kBytes; ++byte) all &= written[byte] != 0;
-    if (!all) {
+    std::uint8_t all[kBytes];
+    std::memset(all, 1, kBytes);
+    if (std::memcmp(written, all, kBytes) != 0) {
       object(Check::Uninitialised, thread, i, std::string("uninitialised ") + memory + " read");
       std::memset(written, access == Access::Atomic, kBytes);
     }
@@ -162,16 +189,12 @@ void Block::check_written(Thread& thread, const Instruction& i, std::uint8_t* wr
 }
 
 template <std::size_t kBytes, Access access>
-void Block::check_race(Thread& thread, const Instruction& i, ByteLog* log, const char* memory) {
+void Block::check_race(Thread& thread, const Instruction& i, Logs logs, const char* memory) {
   std::uint64_t rival = 0;
-  for (std::size_t byte = 0; byte < kBytes; ++byte) {
-    rival |= log[byte].record<access>(thread.tag, first_epoch_);
+  for (std::size_t k = 0; k < logs.count; ++k) {
+    rival |= logs.first[k].record<access>(thread.tag, first_epoch_);
   }
-  if (rival == 0) return;
-  object(Check::Race, thread, i,
-         std::string(memory) + " memory race with " +
-             (tag::epoch(rival) < first_epoch_ || rival & tag::kManyBlocks ? "another block"
-                                                                           : "another thread"));
+  if (rival != 0) raced(thread, i, rival, memory);
 }
 
 }  // namespace cudasim::ptx

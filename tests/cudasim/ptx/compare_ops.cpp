@@ -81,11 +81,12 @@ struct Nan {
 enum class Result { Predicate, Mask, One };
 
 template <class Compare, class T, Result result>
-void compare(Block&, Thread& thread, const Instruction& i) {
+Next compare(Block&, Thread& thread, const Instruction& i) {
   const bool yes = Compare{}(get<T>(thread, i.operand[1]), get<T>(thread, i.operand[2]));
   if constexpr (result == Result::Predicate) set(thread, i.operand[0], yes);
   if constexpr (result == Result::Mask) set(thread, i.operand[0], yes ? ~0u : 0u);
   if constexpr (result == Result::One) set(thread, i.operand[0], yes ? 1.f : 0.f);
+  return next(i);
 }
 
 template <template <class> class Compare, class T>
@@ -137,9 +138,10 @@ Handler find_comparison(const Opcode& op, Result result) {
 }
 
 // Copies all 64 bits: readers look at the low bits only.
-void select(Block&, Thread& thread, const Instruction& i) {
+Next select(Block&, Thread& thread, const Instruction& i) {
   const Slot from = get<bool>(thread, i.operand[3]) ? i.operand[1] : i.operand[2];
   thread.registers[i.operand[0]] = thread.registers[from];
+  return next(i);
 }
 
 struct And {

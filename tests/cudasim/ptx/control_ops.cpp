@@ -8,32 +8,35 @@
 namespace cudasim::ptx {
 namespace {
 
-void branch(Block&, Thread& thread, const Instruction& i) {
-  thread.pc = i.target;
+Next branch(Block& block, Thread& thread, const Instruction& i) {
+  return block.jump(thread, i, i.target);
 }
 
 // brx.idx index, table
-void branch_table(Block& block, Thread& thread, const Instruction& i) {
+Next branch_table(Block& block, Thread& thread, const Instruction& i) {
   const auto& table = block.program().branch_tables[i.target];
   const auto index = get<std::uint32_t>(thread, i.operand[0]);
   if (index >= table.size()) {
     block.object(Check::OutOfBounds, thread, i, "branch index " + std::to_string(index));
   }
-  thread.pc = table[index];
+  return block.jump(thread, i, table[index]);
 }
 
-void end(Block&, Thread& thread, const Instruction&) {
-  thread.state = State::Done;
+Next end(Block& block, Thread& thread, const Instruction& i) {
+  return block.pause(thread, i, State::Done);
 }
-void nothing(Block&, Thread&, const Instruction&) {}
-void wait_for_block(Block&, Thread& thread, const Instruction&) {
-  thread.state = State::AtBarrier;
+Next nothing(Block&, Thread&, const Instruction& i) {
+  return next(i);
 }
-void wait_for_lanes(Block&, Thread& thread, const Instruction&) {
-  thread.state = State::AtCollective;
+Next wait_for_block(Block& block, Thread& thread, const Instruction& i) {
+  return block.pause(thread, i, State::AtBarrier);
 }
-void trap(Block& block, Thread& thread, const Instruction& i) {
+Next wait_for_lanes(Block& block, Thread& thread, const Instruction& i) {
+  return block.pause(thread, i, State::AtCollective);
+}
+Next trap(Block& block, Thread& thread, const Instruction& i) {
   block.object(Check::Trap, thread, i, "the kernel stops itself");
+  return nullptr;
 }
 
 template <class Visit>

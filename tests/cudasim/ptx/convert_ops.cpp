@@ -40,7 +40,7 @@ double odd_double(T x) {
 }
 
 template <class To, class From>
-void convert(Block&, Thread& thread, const Instruction& i) {
+Next convert(Block&, Thread& thread, const Instruction& i) {
   auto x = get<From>(thread, i.operand[1]);
   To y;
   if constexpr (std::is_integral_v<To> && std::is_integral_v<From>) {
@@ -65,23 +65,26 @@ void convert(Block&, Thread& thread, const Instruction& i) {
     }
   }
   set(thread, i.operand[0], y);
+  return next(i);
 }
 
 // cvt.rni.f32.f32 and its like: a float that is an integer.
-void integral(Block&, Thread& thread, const Instruction& i) {
+Next integral(Block&, Thread& thread, const Instruction& i) {
   auto x = get<float>(thread, i.operand[1]);
   if (i.flush) x = Float32<true, false>::flushed(x);
   auto y = static_cast<float>(to_integral(x, i.rounding));
   if (i.saturate) y = y > 0.f ? std::fmin(y, 1.f) : 0.f;
   set(thread, i.operand[0], y);
+  return next(i);
 }
 
 // cvt.rn.f16x2.f32 d, high, low
 template <class T>
-void convert_pair(Block&, Thread& thread, const Instruction& i) {
+Next convert_pair(Block&, Thread& thread, const Instruction& i) {
   const auto high = narrowed<T>(get<float>(thread, i.operand[1]), i);
   const auto low = narrowed<T>(get<float>(thread, i.operand[2]), i);
   set(thread, i.operand[0], Pair<T>{low, high});
+  return next(i);
 }
 
 template <class To>

@@ -103,7 +103,7 @@ struct Tanh {
 
 // The same in a rounding direction of the instruction.
 template <class Exact>
-void rounded(Block&, Thread& thread, const Instruction& i) {
+Next rounded(Block&, Thread& thread, const Instruction& i) {
   using Float = Float32<true, false>;
   auto operand = [&](int k) -> double {
     const auto value = get<float>(thread, i.operand[k]);
@@ -113,6 +113,7 @@ void rounded(Block&, Thread& thread, const Instruction& i) {
   if (i.flush) result = Float::flushed(result);
   if (i.saturate) result = result > 0.f ? std::fmin(result, 1.f) : 0.f;
   set(thread, i.operand[0], result);
+  return next(i);
 }
 struct ExactAdd {
   double operator()(auto operand) const { return odd_sum(operand(1), operand(2)); }

@@ -65,15 +65,16 @@ struct Rectified {
 };
 
 template <class T, class Formula, class... Same>
-void single(Block&, Thread& thread, const Instruction& i) {
+Next single(Block&, Thread& thread, const Instruction& i) {
   [&]<std::size_t... k>(std::index_sequence<k...>) {
     set<T>(thread, i.operand[0], T(Formula{}(double(get<Same>(thread, i.operand[1 + k]))...)));
   }
   (std::index_sequence_for<Same...>{});
+  return next(i);
 }
 
 template <class T, class Formula, class... Same>
-void pair(Block&, Thread& thread, const Instruction& i) {
+Next pair(Block&, Thread& thread, const Instruction& i) {
   [&]<std::size_t... k>(std::index_sequence<k...>) {
     const Pair<T> result = {
         T(Formula{}(double(get<Pair<Same>>(thread, i.operand[1 + k]).low)...)),
@@ -81,6 +82,7 @@ void pair(Block&, Thread& thread, const Instruction& i) {
     set<Pair<T>>(thread, i.operand[0], result);
   }
   (std::index_sequence_for<Same...>{});
+  return next(i);
 }
 
 template <class Formula, int arity>

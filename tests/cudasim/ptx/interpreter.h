@@ -67,7 +67,8 @@ class Memory {
   virtual const Region* find(std::uint64_t address, std::size_t size, std::string& reason) = 0;
 
   // Every plain access that passed the checks, for a race detector between kernels, copies and the
-  // host.
+  // host; told only to a memory that listens.
+  virtual bool listens() const { return false; }
   virtual void note_read(std::uint64_t /*address*/, std::size_t /*size*/) {}
   virtual void note_write(std::uint64_t /*address*/, std::size_t /*size*/) {}
   virtual void note_atomic(std::uint64_t /*address*/, std::size_t /*size*/) {}

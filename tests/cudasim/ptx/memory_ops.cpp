@@ -24,26 +24,29 @@ void take(Thread& thread, const Instruction& i, const std::byte* from) {
 }
 
 template <class T, int count, Space space>
-void load(Block& block, Thread& thread, const Instruction& i) {
+Next load(Block& block, Thread& thread, const Instruction& i) {
   constexpr std::size_t kBytes = sizeof(T) * count;
   take<T, count>(thread, i,
                  block.at<kBytes, Access::Read, space>(thread, i, address(thread, i, count)));
+  return next(i);
 }
 
 template <class T, int count>
-void load_parameter(Block& block, Thread& thread, const Instruction& i) {
+Next load_parameter(Block& block, Thread& thread, const Instruction& i) {
   take<T, count>(thread, i,
                  block.parameter(thread, i, address(thread, i, count), sizeof(T) * count));
+  return next(i);
 }
 
 template <class T, int count, Space space>
-void store(Block& block, Thread& thread, const Instruction& i) {
+Next store(Block& block, Thread& thread, const Instruction& i) {
   constexpr std::size_t kBytes = sizeof(T) * count;
   std::byte* to = block.at<kBytes, Access::Write, space>(thread, i, address(thread, i, 0));
   for (int k = 0; k < count; ++k) {
     const T value = get<T>(thread, i.operand[1 + k]);
     std::memcpy(to + k * sizeof(T), &value, sizeof(T));
   }
+  return next(i);
 }
 
 struct Add {
@@ -75,17 +78,18 @@ struct Decrement {
 };
 
 template <class T, class Update, Space space>
-void atomic(Block& block, Thread& thread, const Instruction& i) {
+Next atomic(Block& block, Thread& thread, const Instruction& i) {
   std::byte* at = block.at<sizeof(T), Access::Atomic, space>(thread, i, address(thread, i, 1));
   T old;
   std::memcpy(&old, at, sizeof(T));
   const T updated = static_cast<T>(Update{}(old, get<T>(thread, i.operand[2])));
   std::memcpy(at, &updated, sizeof(T));
   set(thread, i.operand[0], old);
+  return next(i);
 }
 
 template <class T, Space space>
-void compare_and_swap(Block& block, Thread& thread, const Instruction& i) {
+Next compare_and_swap(Block& block, Thread& thread, const Instruction& i) {
   std::byte* at = block.at<sizeof(T), Access::Atomic, space>(thread, i, address(thread, i, 1));
   T old;
   std::memcpy(&old, at, sizeof(T));
@@ -94,6 +98,7 @@ void compare_and_swap(Block& block, Thread& thread, const Instruction& i) {
     std::memcpy(at, &value, sizeof(T));
   }
   set(thread, i.operand[0], old);
+  return next(i);
 }
 
 // ---- choosing the instance

@@ -5,35 +5,40 @@
 namespace cudasim::ptx {
 namespace {
 
-void move(Block&, Thread& thread, const Instruction& i) {
+Next move(Block&, Thread& thread, const Instruction& i) {
   thread.registers[i.operand[0]] = thread.registers[i.operand[1]];
+  return next(i);
 }
 
 // mov.b32 d, {a, b}: the first element takes the lowest bits
 template <class Part, int parts>
-void pack(Block&, Thread& thread, const Instruction& i) {
+Next pack(Block&, Thread& thread, const Instruction& i) {
   std::uint64_t all = 0;
   for (int k = 0; k < parts; ++k) {
     all |= std::uint64_t{get<Part>(thread, i.operand[1 + k])} << (8 * sizeof(Part) * k);
   }
   thread.registers[i.operand[0]] = all;
+  return next(i);
 }
 
 // mov.b32 {a, b}, s
 template <class Part, int parts>
-void unpack(Block&, Thread& thread, const Instruction& i) {
+Next unpack(Block&, Thread& thread, const Instruction& i) {
   const std::uint64_t all = thread.registers[i.operand[parts]];
   for (int k = 0; k < parts; ++k) {
     set(thread, i.operand[k], static_cast<Part>(all >> (8 * sizeof(Part) * k)));
   }
+  return next(i);
 }
 
 // Generic addresses of global memory are the addresses themselves, of shared memory a window.
-void shared_to_generic(Block&, Thread& thread, const Instruction& i) {
+Next shared_to_generic(Block&, Thread& thread, const Instruction& i) {
   set(thread, i.operand[0], get<std::uint64_t>(thread, i.operand[1]) + kSharedWindow);
+  return next(i);
 }
-void generic_to_shared(Block&, Thread& thread, const Instruction& i) {
+Next generic_to_shared(Block&, Thread& thread, const Instruction& i) {
   set(thread, i.operand[0], get<std::uint64_t>(thread, i.operand[1]) - kSharedWindow);
+  return next(i);
 }
 
 }  // namespace

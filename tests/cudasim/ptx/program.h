@@ -2,9 +2,9 @@
 //
 // Everything that an instruction can read is a slot of the thread's register file: registers, but
 // also immediates, addresses of variables and special registers, which are filled in before the
-// thread starts. So no instruction ever asks what kind of operand it has. A slot is 64 bits wide;
-// readers look at the low bits of their own type. Next: parser.cpp makes programs, block.cpp runs
-// them.
+// thread starts. So no instruction ever asks what kind of operand it has. Registers come first,
+// then what no instruction writes. A slot is 64 bits wide; readers look at the low bits of their
+// own type. Next: parser.cpp makes programs, block.cpp runs them.
 #pragma once
 
 #include "ptx/interpreter.h"
@@ -22,11 +22,12 @@ struct Thread;
 struct Lanes;
 
 using Slot = std::uint16_t;
-constexpr Slot kTrue = 0;  // a slot that holds 1: the guard of instructions without one
-constexpr Slot kSink = 1;  // a slot for results that nobody wants
+constexpr Slot kSink = 0;  // a slot for results that nobody wants
 
-// What an instruction does to one thread. The thread's pc already points behind it.
-using Execute = void (*)(Block&, Thread&, const Instruction&);
+// The instruction that a thread executes next; null: it waits, or has ended.
+using Next = const Instruction*;
+// What an instruction does to one thread.
+using Execute = Next (*)(Block&, Thread&, const Instruction&);
 // What a warp-wide instruction does once all its lanes have arrived.
 using Combine = void (*)(Lanes&, const Instruction&);
 
@@ -36,9 +37,10 @@ constexpr int kMaxOperands = 8;
 
 struct Instruction {
   Execute execute = nullptr;
+  Execute if_guarded = nullptr;     // what happens where the guard of `execute` lets it
   Combine combine = nullptr;        // of warp-wide instructions only
   Slot operand[kMaxOperands] = {};  // in the order of the text, destinations first
-  Slot guard = kTrue;
+  Slot guard = kSink;
   bool guard_value = true;  // runs where the guard has this value
   Rounding rounding = Rounding::Nearest;
   bool saturate = false;
@@ -47,6 +49,10 @@ struct Instruction {
   std::uint32_t index = 0;   // position in Program::code
   std::int64_t offset = 0;   // added to the address
 };
+
+inline Next next(const Instruction& i) {
+  return &i + 1;
+}
 
 // Where an instruction comes from, for findings.
 struct Source {
@@ -84,6 +90,7 @@ struct Program {
   std::vector<std::vector<std::uint32_t>> branch_tables;
 
   std::vector<std::uint64_t> image;  // the register file of a thread before it starts
+  std::size_t registers = 0;         // so many slots at its beginning are registers, and 0
   std::vector<std::pair<Slot, Special>> specials;
 
   std::vector<Parameter> parameters;
@@ -95,7 +102,7 @@ enum class State : std::uint8_t { Running, AtBarrier, AtCollective, Done };
 
 struct Thread {
   std::uint64_t* registers = nullptr;
-  std::uint32_t pc = 0;
+  std::uint32_t pc = 0;  // where it goes on after waiting
   State state = State::Running;
   std::uint16_t id = 0;          // in the block
   std::uint16_t warp_epoch = 0;  // __syncwarp()s since the last barrier

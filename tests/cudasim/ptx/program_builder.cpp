@@ -15,9 +15,18 @@ std::size_t align_up(std::size_t n, std::size_t to) {
   return (n + to - 1) / to * to;
 }
 
-void unsupported(Block& block, Thread& thread, const Instruction& i) {
+Next unsupported(Block& block, Thread& thread, const Instruction& i) {
   block.object(Check::Unsupported, thread, i, "unsupported instruction");
+  return nullptr;
 }
+
+Next guarded(Block& block, Thread& thread, const Instruction& i) {
+  const bool guard = thread.registers[i.guard] & 1;
+  return guard == i.guard_value ? i.if_guarded(block, thread, i) : next(i);
+}
+
+// Slots of what no instruction writes, until finish() puts them behind the registers.
+constexpr std::size_t kFirstConstant = 0x8000;
 
 // "42", "-1", "0x3C00U", "0f3F800000" (the bits of a float)
 std::optional<std::uint64_t> number(const std::string& text) {
@@ -66,20 +75,27 @@ const std::map<std::string_view, Special> kSpecials = {
 ProgramBuilder::ProgramBuilder(std::string name, const SharedVariables& module_variables)
     : module_variables_(module_variables), scopes_(1) {
   program_.name = std::move(name);
-  program_.image = {1, 0};  // kTrue, kSink
+  new_register();  // kSink
 }
 
 // ---- names and their slots
 
-Slot ProgramBuilder::new_slot(std::uint64_t value) {
-  if (program_.image.size() > 0xffff) throw ParseError(program_.name + ": too many registers");
-  program_.image.push_back(value);
-  return static_cast<Slot>(program_.image.size() - 1);
+Slot ProgramBuilder::new_register() {
+  if (program_.registers == kFirstConstant)
+    throw ParseError(program_.name + ": too many registers");
+  return static_cast<Slot>(program_.registers++);
+}
+
+Slot ProgramBuilder::new_constant(std::uint64_t value) {
+  const std::size_t slot = kFirstConstant + constant_values_.size();
+  if (slot > 0xffff) throw ParseError(program_.name + ": too many constants");
+  constant_values_.push_back(value);
+  return static_cast<Slot>(slot);
 }
 
 Slot ProgramBuilder::constant(std::uint64_t value) {
   const auto [entry, added] = constants_.try_emplace(value, Slot{0});
-  if (added) entry->second = new_slot(value);
+  if (added) entry->second = new_constant(value);
   return entry->second;
 }
 
@@ -92,7 +108,7 @@ void ProgramBuilder::add_parameter(const std::string& name, std::size_t size, st
 
 void ProgramBuilder::add_shared(const std::string& name, const SharedVariable& variable) {
   if (variable.is_extern) {
-    extern_shared_.push_back(symbols_[name] = new_slot());
+    extern_shared_.push_back(symbols_[name] = new_constant(0));
     return;
   }
   const std::size_t offset = align_up(program_.static_shared, variable.align);
@@ -101,13 +117,13 @@ void ProgramBuilder::add_shared(const std::string& name, const SharedVariable& v
 }
 
 void ProgramBuilder::add_register(const std::string& name) {
-  scopes_.back()[name] = new_slot();
+  scopes_.back()[name] = new_register();
 }
 
 std::optional<Slot> ProgramBuilder::special_slot(std::string_view name) {
   const auto special = kSpecials.find(name);
   if (special == kSpecials.end()) return {};
-  const Slot slot = new_slot();
+  const Slot slot = new_constant(0);
   program_.specials.emplace_back(slot, special->second);
   return symbols_[std::string(name)] = slot;
 }
@@ -145,10 +161,9 @@ void ProgramBuilder::add_branch_table(const std::string& name, std::vector<std::
 void ProgramBuilder::emit(Instruction i, const Statement& statement) {
   if (!statement.guard.empty()) {
     const auto guard = slot_of(statement.guard);
-    if (guard)
-      i.guard = *guard;
-    else
-      i.execute = &unsupported;
+    i.if_guarded = i.execute;
+    i.execute = guard ? &guarded : &unsupported;
+    i.guard = guard.value_or(kSink);
     i.guard_value = statement.guard_value;
   }
   i.index = static_cast<std::uint32_t>(program_.code.size());
@@ -162,7 +177,7 @@ void ProgramBuilder::add(const Statement& statement) {
   for (Operand& operand : simple.operands) {  // "!%p1" becomes a predicate of its own
     if (!operand.is_negated || operand.names.size() != 1) continue;
     const std::string inverse = std::string("!").append(operand.names[0]);
-    if (!slot_of(inverse)) symbols_[inverse] = new_slot();
+    if (!slot_of(inverse)) symbols_[inverse] = new_register();
     add({"not.pred",
          statement.guard,
          statement.guard_value,
@@ -204,7 +219,7 @@ void ProgramBuilder::add_comparison(const Statement& statement, const Opcode& op
   if (combine.empty() && d.second.empty()) return one(compare, {d, a, b});
   const Operand result = plain(d.names[0]), yes = plain("setp.yes"), no = plain("setp.no");
   for (const char* name : {"setp.yes", "setp.no"}) {
-    if (!symbols_.contains(name)) symbols_[name] = new_slot();
+    if (!symbols_.contains(name)) symbols_[name] = new_register();
   }
   one(compare, {yes, a, b});
   if (!d.second.empty()) one("not.pred", {no, yes});
@@ -269,7 +284,7 @@ bool ProgramBuilder::fill(Instruction& i, const Statement& statement, const Opco
   if (!handler) return false;
   if ((op.name == "bar" || op.name == "barrier") && !handler.combine) {
     // only barrier 0, and for all threads
-    if (count != 1 || program_.image[i.operand[0]] != 0) return false;
+    if (count != 1 || i.operand[0] != constant(0)) return false;
   }
   i.execute = handler.execute;
   i.combine = handler.combine;
@@ -295,8 +310,23 @@ Program ProgramBuilder::finish() {
   if (!extern_shared_.empty()) {
     program_.static_shared = align_up(program_.static_shared, kDynamicSharedAlign);
   }
-  for (Slot slot : extern_shared_) program_.image[slot] = program_.static_shared;
+  for (Slot slot : extern_shared_) constant_values_[slot - kFirstConstant] = program_.static_shared;
+  place_constants();
   return std::move(program_);
+}
+
+void ProgramBuilder::place_constants() {
+  program_.image.resize(program_.registers, 0);
+  program_.image.insert(program_.image.end(), constant_values_.begin(), constant_values_.end());
+  const std::size_t up = kFirstConstant - program_.registers;
+  const auto place = [&](Slot& slot) {
+    if (slot >= kFirstConstant) slot = static_cast<Slot>(slot - up);
+  };
+  for (Instruction& i : program_.code) {
+    for (Slot& slot : i.operand) place(slot);
+    place(i.guard);
+  }
+  for (auto& [slot, which] : program_.specials) place(slot);
 }
 
 }  // namespace cudasim::ptx

@@ -55,7 +55,8 @@ class ProgramBuilder {
   Program finish();  // throws ParseError for labels that do not exist
 
  private:
-  Slot new_slot(std::uint64_t value = 0);
+  Slot new_register();
+  Slot new_constant(std::uint64_t value);
   Slot constant(std::uint64_t value);
   std::optional<Slot> slot_of(const std::string& name);
   std::optional<Slot> special_slot(std::string_view name);
@@ -66,6 +67,7 @@ class ProgramBuilder {
   bool fill_operands(Instruction& i, const Statement& statement, const Opcode& op, int* count);
   bool fill_branch(Instruction& i, const Statement& statement, const Opcode& op);
   void emit(Instruction i, const Statement& statement);
+  void place_constants();
 
   struct PendingBranch {
     std::size_t instruction;
@@ -77,6 +79,7 @@ class ProgramBuilder {
   std::vector<std::map<std::string, Slot, std::less<>>> scopes_;
   std::map<std::string, Slot, std::less<>> symbols_;  // parameters, shared variables, specials
   std::map<std::uint64_t, Slot> constants_;
+  std::vector<std::uint64_t> constant_values_;
   std::vector<Slot> extern_shared_;  // slots to fill once the static size is known
   std::map<std::string, std::uint32_t, std::less<>> labels_;
   std::vector<PendingBranch> branches_;

@@ -73,11 +73,12 @@ void set(Thread& thread, Slot slot, T value) {
 
 // Op{}(a, b, ...) on the operands after the first, the result into the first.
 template <class Op, class R, class... A>
-void apply(Block&, Thread& thread, const Instruction& i) {
+Next apply(Block&, Thread& thread, const Instruction& i) {
   [&]<std::size_t... k>(std::index_sequence<k...>) {
     set<R>(thread, i.operand[0], Op{}(get<A>(thread, i.operand[1 + k])...));
   }
   (std::index_sequence_for<A...>{});
+  return next(i);
 }
 
 // The instruction that Op's call operator describes: its parameter types are the operand types.

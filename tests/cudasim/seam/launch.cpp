@@ -30,6 +30,7 @@ class LaunchMemory : public ptx::Memory {
     const KernelMemory::Range* range = memory_.find(address, size, reason);
     return range ? &regions_[range - memory_.ranges.data()] : nullptr;
   }
+  bool listens() const override { return under_thread_sanitizer(); }
   void note_read(std::uint64_t address, std::size_t size) override {
     cudasim::note_read(reinterpret_cast<const void*>(address), size);
   }
