@@ -56,19 +56,19 @@ void Storage::relabel(Category category) {
 
 // ---- making arrays
 
-Array Array::empty(const Shape& shape, DType dtype, Device device) {
+Array Array::empty(const Shape& shape, DType dtype, Device device, MemoryFormat format) {
   for (std::int64_t size : shape) {
     check(size >= 0, "[empty] a size is negative: ", shape);
   }
   __int128 bytes = std::int64_t(size_of(dtype));
   for (std::int64_t size : shape) bytes = std::min<__int128>(bytes * size, std::int64_t(1) << 60);
-  return Array(Storage::allocate(device, std::int64_t(bytes)), 0, shape, contiguous_strides(shape),
-               dtype);
+  const Shape strides = strides_of(shape, format);
+  return Array(Storage::allocate(device, std::int64_t(bytes)), 0, shape, strides, dtype);
 }
 
 Array Array::empty_like(const Array& like) {
   Array a = empty(like.shape(), like.dtype(), like.device());
-  if (like.is_dense()) a.strides_ = like.strides_;
+  a.strides_ = like.dense_strides();
   return a;
 }
 
@@ -89,6 +89,37 @@ Array Array::from_host(const void* data, const Shape& shape, DType dtype, Device
 }
 
 // ---- layout
+
+namespace {
+
+// Of a 4-D array, gaps or not: are its channels closer together than its pixels? Undecided where
+// there is only one of either, or where elements share memory.
+enum class Order : std::uint8_t { undecided, row_major, channels_last };
+
+Order order_of(const Shape& shape, const Shape& strides) {
+  if (shape.dim() != 4 || shape.numel() == 0 || shape[1] == 1) return Order::undecided;
+  const int pixel = shape[3] > 1 ? 3 : 2;
+  if (shape[pixel] == 1 || strides[1] == strides[pixel]) return Order::undecided;
+  return strides[1] < strides[pixel] ? Order::channels_last : Order::row_major;
+}
+
+}  // namespace
+
+bool Array::is_contiguous(MemoryFormat format) const {
+  if (format == MemoryFormat::contiguous) return is_contiguous();
+  return dim() == 4 && permute({0, 2, 3, 1}).is_contiguous();
+}
+
+MemoryFormat format_of(const Array& a) {
+  const bool last = !a.is_contiguous() && a.is_contiguous(MemoryFormat::channels_last);
+  return last ? MemoryFormat::channels_last : MemoryFormat::contiguous;
+}
+
+Shape Array::dense_strides() const {
+  if (is_dense()) return strides_;
+  return order_of(shape_, strides_) == Order::channels_last ? channels_last_strides(shape_)
+                                                            : contiguous_strides(shape_);
+}
 
 bool Array::is_contiguous() const {
   std::int64_t step = 1;
@@ -124,6 +155,14 @@ bool Array::same_as(const Array& o) const {
 }
 
 // ---- views
+
+namespace {
+Array packed(const Array& x, MemoryFormat format) {
+  Array a = Array::empty(x.shape(), x.dtype(), x.device(), format);
+  backend(x.device()).copy(x, a);
+  return a;
+}
+}  // namespace
 
 Array Array::narrow(int dim, std::int64_t start, std::int64_t length) const {
   Array a = *this;
@@ -228,7 +267,8 @@ Array Array::view_or_undefined(const Shape& shape) const {
 Array Array::reshape(const Shape& shape) const {
   Array a = view_or_undefined(shape);
   if (a.defined()) return a;
-  return contiguous().view_or_undefined(shape);
+  trace::count_reshape();
+  return packed(*this, MemoryFormat::contiguous).view_or_undefined(shape);
 }
 
 Array Array::as_strided(const Shape& shape, const Shape& strides, std::int64_t offset) const {
@@ -257,7 +297,7 @@ Array Array::carve(std::int64_t byte_offset, const Shape& shape, DType dtype) co
 Array Array::to(Device device) const {
   if (device == this->device()) return *this;
   Array a = empty(shape_, dtype_, device);
-  if (is_dense()) a.strides_ = strides_;
+  a.strides_ = dense_strides();
   copy(a, *this);
   return a;
 }
@@ -265,15 +305,18 @@ Array Array::to(Device device) const {
 Array Array::to(DType dtype) const {
   if (dtype == dtype_) return *this;
   Array a = empty(shape_, dtype, device());
-  if (is_dense()) a.strides_ = strides_;
+  a.strides_ = dense_strides();
   backend(device()).cast(*this, a);
   return a;
 }
 
-Array Array::contiguous() const {
-  if (is_contiguous()) return *this;
-  Array a = empty(shape_, dtype_, device());
-  backend(device()).copy(*this, a);
+Array Array::to(MemoryFormat format) const {
+  if (is_contiguous(format)) return *this;
+  const Order before = order_of(shape_, strides_);
+  Array a = packed(*this, format);
+  if (before != Order::undecided && before != order_of(shape_, a.strides_)) {
+    trace::count_conversion();
+  }
   return a;
 }
 
@@ -306,7 +349,7 @@ double Array::item() const {
 }
 
 void Array::copy_to_host(void* out) const {
-  const Array x = contiguous();
+  const Array x = is_contiguous() ? *this : packed(*this, MemoryFormat::contiguous);
   if (x.numel() > 0) backend(device()).copy_to_host(out, x.data(), x.nbytes());
 }
 

@@ -8,7 +8,13 @@
 //   parameter 7. An in-place write raises exactly the slot's counter; taking a mutable pointer
 //   counts as a write.
 //
-// Layout is read from the strides; there is no flag. Next: array_ops.h (computing), tensor.h.
+// Note [Layout is read from the strides]
+//   There is no flag. A dense 4-D array is row-major or channels-last (MemoryFormat) if its strides
+//   say so; where a size is 1 they do not count, so some arrays are both. format_of() then says
+//   contiguous. What is computed from an array keeps its layout wherever that is possible;
+//   trace.h counts the copies that changed one.
+//
+// Next: array_ops.h (computing), tensor.h.
 #pragma once
 
 #include <atomic>
@@ -71,10 +77,10 @@ class Array {
   /// An undefined array: defined() is false, nothing else may be asked.
   Array() = default;
 
-  /// Uninitialised, row-major.
-  static Array empty(const Shape& shape, DType dtype, Device device);
-  /// Uninitialised, with the shape, dtype, device and (if dense in any order) the strides of
-  /// `like`.
+  /// Uninitialised. Throws UsageError for channels_last without four dimensions.
+  static Array empty(const Shape& shape, DType dtype, Device device,
+                     MemoryFormat format = MemoryFormat::contiguous);
+  /// Uninitialised, with the shape, dtype, device and dense_strides() of `like`.
   static Array empty_like(const Array& like);
   static Array full(const Shape& shape, double value, DType dtype, Device device);
   static Array zeros(const Shape& shape, DType dtype, Device device);
@@ -95,10 +101,14 @@ class Array {
   /// Elements between the start of the slot and this array's first element.
   std::int64_t offset() const { return offset_; }
 
-  /// Row-major without gaps.
+  /// Row-major (or channels-last) without gaps. Strides of sizes of 1 do not count.
   bool is_contiguous() const;
+  bool is_contiguous(MemoryFormat format) const;
   /// Without gaps and overlaps, in some order of the dimensions: numel() elements from data() on.
   bool is_dense() const;
+  /// The strides of a dense array that lies as this one does: its own if it is dense; channels-last
+  /// if its channels are the closest neighbours (a slice of such an array); else row-major.
+  Shape dense_strides() const;
   /// Nobody else holds this slot.
   bool is_unique() const { return storage_.use_count() == 1; }
   /// The same elements in the same slot.
@@ -140,7 +150,7 @@ class Array {
   Array expand(const Shape& shape) const;
   /// The same elements under another shape if strides allow it, else an undefined array.
   Array view_or_undefined(const Shape& shape) const;
-  /// A view if strides allow it, else a copy. REQUIRES: equal numel.
+  /// A view if strides allow it, else a row-major copy. REQUIRES: equal numel.
   Array reshape(const Shape& shape) const;
   /// Other sizes and strides over the same slot. REQUIRES: inside the slot.
   Array as_strided(const Shape& shape, const Shape& strides, std::int64_t offset) const;
@@ -150,7 +160,8 @@ class Array {
   // Copies. All of them give the array itself when there is nothing to do, except clone().
   Array to(Device device) const;
   Array to(DType dtype) const;
-  Array contiguous() const;
+  Array to(MemoryFormat format) const;
+  Array contiguous() const { return to(MemoryFormat::contiguous); }
   Array clone() const;
 
   /// The only element, as a double (int64 above 2^53 rounds). REQUIRES: numel() == 1.
@@ -187,5 +198,8 @@ class Array {
   Shape shape_, strides_;
   DType dtype_ = DType::float32;
 };
+
+/// channels_last: four dimensions, dense in that order, and not row-major too.
+MemoryFormat format_of(const Array& a);
 
 }  // namespace tandem

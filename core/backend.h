@@ -65,6 +65,13 @@ class Backend : public RawMemory {
   /// `storage` is read by work on `stream`: its memory lives until that work is done.
   virtual void record_use(const Storage&, Stream) {}
 
+  // ---- what this backend prefers
+
+  /// How the results of convolutions lie when nothing else decides (see ops/conv.h).
+  virtual MemoryFormat conv_format() const { return MemoryFormat::contiguous; }
+  /// The type of the statistics of normal.h for values of type `x`.
+  virtual DType statistics_type(DType) const { return DType::float64; }
+
   // ---- copies of dense bytes
 
   virtual void copy_from_host(void* to, const void* from, std::int64_t bytes) = 0;
@@ -102,8 +109,9 @@ class Backend : public RawMemory {
   /// c = a b, or c += a b if `accumulate`. a (B, M, K), b (B, K, N), c (B, M, N) row-major.
   virtual void gemm(const Array& a, const Array& b, Array& c, bool accumulate) = 0;
 
-  // Images: x (N, C, H, W), w (O, C / groups, KH, KW), y (N, O, P, Q). `window.kernel` is w's, and
-  // there are P x Q windows. What is written is row-major.
+  // Images: x (N, C, H, W), w (O, C / groups, KH, KW), y (N, O, P, Q), and their gradients.
+  // `window.kernel` is w's, and there are P x Q windows. All of them are dense, and each may be
+  // row-major or channels-last whatever the others are: go by the strides.
 
   /// y[n, o, p, q] = bias[o] + sum of w[o, c, i, j] x[n, c0 + c, row(p, i), column(q, j)] over
   /// c, i, j, where x is 0 in the padding and c0 is the first channel of o's group. bias (O), or
@@ -115,7 +123,8 @@ class Backend : public RawMemory {
   virtual void conv2d_grad_weight(const Window2d& window, std::int64_t groups, const Array& x,
                                   const Array& dy, Array& dw) = 0;
   /// y (N, C, P, Q) = the largest of each window, padding apart; the first of equals, or the last
-  /// NaN. index (int32, y's shape; undefined: not wanted) = its h W + w, or -1: only padding.
+  /// NaN. index (int32, y's shape and strides; undefined: not wanted) = its h W + w, or -1: only
+  /// padding.
   virtual void max_pool2d(const Window2d& window, const Array& x, Array& y, Array& index) = 0;
   /// dx = for every element the sum of dy over the windows that took it.
   virtual void max_pool2d_grad(const Window2d& window, const Array& index, const Array& dy,
@@ -138,8 +147,9 @@ class Backend : public RawMemory {
   virtual void nll_grad(const Array& target, const Array& row_weight, std::int64_t ignore_index,
                         const Array& dloss, Array& dlogp) = 0;
 
-  // Normalization of x (outer, C, inner); see normal.h. All are row-major; statistics (C) float64.
-  // Weight and bias may have any strides.
+  // Normalization of x (outer, C, inner); see normal.h. All are row-major; statistics (C) are of
+  // statistics_type(x). Weight and bias may have any strides. Channels-last images come as
+  // (N H W, C, 1).
 
   /// mean, and m2 = sum (x - mean)^2, of each channel; zeros if there is nothing.
   virtual void moments(const Array& x, Array& mean, Array& m2) = 0;
@@ -160,7 +170,9 @@ class Backend : public RawMemory {
   /// the order of i, in float32 for 16-bit types; 0 where there is none. Index has been checked.
   virtual void scatter_add(int dim, const Array& index, const Array& dy, Array& dx) = 0;
 
-  /// y = x * dropout_scales() of the row and the position in it; rows are dim 0. x contiguous.
+  /// y = x * dropout_scales() of the row and the position in it; rows are dim 0, positions count in
+  /// row-major order whatever the layout is. x and y lie alike: both contiguous, or both
+  /// channels-last.
   virtual void dropout(const DropoutKey& key, const Array& x, Array& y) = 0;
 
   /// One step of an optimizer over many parameters; see update_rules.h. All arrays of an item are

@@ -13,9 +13,10 @@ void check_channels(const Array& x) {
 }
 
 void check_statistic(const Array& x, const Array& s) {
-  check(s.shape() == Shape{x.size(1)} && s.dtype() == DType::float64 && s.is_contiguous() &&
+  const DType dtype = statistics_type(x);
+  check(s.shape() == Shape{x.size(1)} && s.dtype() == dtype && s.is_contiguous() &&
             s.device() == x.device(),
-        "[normalize] expected a float64 (C) beside ", x.shape(), ": got ", s.dtype(), " ",
+        "[normalize] expected a ", dtype, " (C) beside ", x.shape(), ": got ", s.dtype(), " ",
         s.shape());
 }
 
@@ -40,10 +41,14 @@ void check_like(const Array& x, const Array& dy) {
 }
 
 Array statistic_like(const Array& x) {
-  return Array::empty({x.size(1)}, DType::float64, x.device());
+  return Array::empty({x.size(1)}, statistics_type(x), x.device());
 }
 
 }  // namespace
+
+DType statistics_type(const Array& x) {
+  return backend(x.device()).statistics_type(x.dtype());
+}
 
 Moments moments(const Array& x) {
   check_channels(x);

@@ -1,9 +1,10 @@
 // Normalization of arrays: what batch norm, synchronised batch norm and layer norm are made of.
 //
 // x is seen as (outer, C, inner), row-major, with statistics for each of the C channels: batch norm
-// of (N, C, H, W) is (N, C, H W), batch norm of (N, C) is (N, C, 1), and layer norm of rows of n
-// elements is (1, rows, n). Statistics are few, so they are float64 whatever x is. What the kernels
-// compute stands in backend.h. Next: ops/norm.cpp.
+// of (N, C, H, W) is (N, C, H W), or (N H W, C, 1) if it is channels-last; batch norm of (N, C) is
+// (N, C, 1), and layer norm of rows of n elements is (1, rows, n). Statistics are few, so where the
+// backend can they are float64 whatever x is: Backend::statistics_type(). What the kernels compute
+// stands in backend.h. Next: ops/norm.cpp.
 #pragma once
 
 #include <tandem/core/array.h>
@@ -12,7 +13,7 @@ namespace tandem {
 
 /// What x is normalized with.
 struct Normal {
-  Array mean, var;  // (C), float64
+  Array mean, var;  // (C), of statistics_type(x)
   double eps = 0;
   /// Undefined (1 and 0), or one for each channel (C, 1) or for each position (1, inner); float64
   /// for x of that type, else float32.
@@ -24,7 +25,10 @@ constexpr DType normal_type(DType dtype) {
   return dtype == DType::float64 ? DType::float64 : DType::float32;
 }
 
-/// The mean, and the sum of squared deviations from it; (C), float64. Zeros if there is nothing.
+/// The type of mean, var and all sums over a channel of x, on x's device.
+DType statistics_type(const Array& x);
+
+/// The mean, and the sum of squared deviations from it; (C). Zeros if there is nothing.
 struct Moments {
   Array mean, m2;
 };
@@ -36,7 +40,7 @@ Array normalize(const Array& x, const Normal& by);
 /// Sums over a channel of g and of g xhat, where g = weight dy and xhat = (x - mean) / sqrt(var +
 /// eps).
 struct NormalSums {
-  Array g, gx;  // (C), float64
+  Array g, gx;  // (C)
 };
 NormalSums normalize_sums(const Array& x, const Normal& by, const Array& dy);
 

@@ -59,6 +59,22 @@ Shape contiguous_strides(const Shape& shape) {
   return strides;
 }
 
+Shape channels_last_strides(const Shape& shape) {
+  check(shape.dim() == 4, "[channels_last] needs four dimensions (N, C, H, W): the shape is ",
+        shape);
+  const Shape s = contiguous_strides({shape[0], shape[2], shape[3], shape[1]});
+  return {s[0], s[3], s[1], s[2]};
+}
+
+Shape strides_of(const Shape& shape, MemoryFormat format) {
+  return format == MemoryFormat::contiguous ? contiguous_strides(shape)
+                                            : channels_last_strides(shape);
+}
+
+std::ostream& operator<<(std::ostream& out, MemoryFormat format) {
+  return out << (format == MemoryFormat::contiguous ? "contiguous" : "channels_last");
+}
+
 Shape broadcast(const char* op, const Shape& a, const Shape& b) {
   if (a == b) return a;
   const int dim = std::max(a.dim(), b.dim());

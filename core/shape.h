@@ -52,8 +52,16 @@ class Shape {
 /// "(2, 3)", "(5,)" and "()".
 std::ostream& operator<<(std::ostream& out, const Shape& shape);
 
+/// How the elements of a dense array lie: row-major, or, if it has four dimensions (N, C, H, W), as
+/// (N, H, W, C): the channels of a pixel side by side. The shape stays (N, C, H, W), as in PyTorch.
+enum class MemoryFormat : std::uint8_t { contiguous, channels_last };
+std::ostream& operator<<(std::ostream& out, MemoryFormat format);
+
 /// Row-major strides of a dense array.
 Shape contiguous_strides(const Shape& shape);
+/// Channels-last strides of a dense array. Throws UsageError unless there are four sizes.
+Shape channels_last_strides(const Shape& shape);
+Shape strides_of(const Shape& shape, MemoryFormat format);
 
 /// The shape both broadcast to; sizes match from the right, 1 stretches. Throws naming `op`.
 Shape broadcast(const char* op, const Shape& a, const Shape& b);

@@ -65,7 +65,9 @@ class Tensor {
   std::int64_t numel() const { return array().numel(); }
   DType dtype() const { return array().dtype(); }
   Device device() const { return array().device(); }
-  bool is_contiguous() const { return array().is_contiguous(); }
+  bool is_contiguous(MemoryFormat format = MemoryFormat::contiguous) const {
+    return array().is_contiguous(format);
+  }
   /// Raised by every in-place write of this tensor or a view of it.
   std::uint64_t version() const { return array().version(); }
 
@@ -102,7 +104,10 @@ class Tensor {
   // ---- copies
   Tensor to(Device device) const;
   Tensor to(DType dtype) const;
-  Tensor contiguous() const;
+  /// The same values in another layout; the gradient comes back in this tensor's. Throws UsageError
+  /// for channels_last without four dimensions.
+  Tensor to(MemoryFormat format) const;
+  Tensor contiguous(MemoryFormat format = MemoryFormat::contiguous) const;
   Tensor clone() const;
 
   // ---- views (ops/views.h)

@@ -62,20 +62,23 @@ Tensor Tensor::to(DType dtype) const {
       [back = a.dtype()](const Array& dy, const Wanted&) { return dy.to(back); }, Keeps::nothing);
 }
 
-namespace {
-Tensor record_copy(const char* name, Array y, const Tensor& x) {
-  return record(
-      name, std::move(y), {x}, [](const Array& dy, const Wanted&) { return dy; }, Keeps::nothing);
+Tensor Tensor::to(MemoryFormat format) const {
+  return contiguous(format);
 }
-}  // namespace
 
-Tensor Tensor::contiguous() const {
+Tensor Tensor::contiguous(MemoryFormat format) const {
   const Array& a = operand("contiguous", *this, "x");
-  return a.is_contiguous() ? *this : record_copy("contiguous", a.contiguous(), *this);
+  if (a.is_contiguous(format)) return *this;
+  return record(
+      "contiguous", a.to(format), {*this},
+      [back = format_of(a)](const Array& dy, const Wanted&) { return dy.to(back); },
+      Keeps::nothing);
 }
 
 Tensor Tensor::clone() const {
-  return record_copy("clone", operand("clone", *this, "x").clone(), *this);
+  return record(
+      "clone", operand("clone", *this, "x").clone(), {*this},
+      [](const Array& dy, const Wanted&) { return dy; }, Keeps::nothing);
 }
 
 // ---- views and math: what the ops say

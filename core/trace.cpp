@@ -19,6 +19,8 @@ std::array<Counters, 2 * kMaxDevices> counters;
 
 thread_local constinit std::int64_t flops_of_thread = 0;
 
+std::atomic<std::int64_t> conversions{0}, reshapes{0};
+
 Counters& of(Device d) {
   return counters[std::hash<Device>{}(d)];
 }
@@ -54,6 +56,18 @@ std::int64_t flops() {
 
 void count_flops(std::int64_t flops) {
   flops_of_thread += flops;
+}
+
+LayoutCopies layout_copies() {
+  return {conversions.load(std::memory_order_relaxed), reshapes.load(std::memory_order_relaxed)};
+}
+
+void count_conversion() {
+  conversions.fetch_add(1, std::memory_order_relaxed);
+}
+
+void count_reshape() {
+  reshapes.fetch_add(1, std::memory_order_relaxed);
 }
 
 }  // namespace tandem::trace

@@ -1,5 +1,5 @@
-// Trace: what moved between devices, and what was computed. Always on: a few relaxed atomic
-// additions per copy, one plain addition per matrix product.
+// Trace: what moved between devices or within one, and what was computed. Always on: a few relaxed
+// atomic additions per copy, one plain addition per matrix product.
 //
 // Take a snapshot before and after, and subtract:
 //   auto before = trace::copies(cpu(1));  net(x);  auto moved = trace::copies(cpu(1)) - before;
@@ -36,5 +36,22 @@ std::int64_t flops();
 
 /// Called where such work is handed to a backend.
 void count_flops(std::int64_t flops);
+
+/// Copies within a device that changed nothing but how elements lie; of all threads, since the
+/// start. What a kernel packs in its workspace is its own affair and not among them.
+struct LayoutCopies {
+  std::int64_t conversions = 0;  // 4-D arrays: from row-major to channels-last or back
+  std::int64_t reshapes = 0;     // where strides did not allow a view
+
+  LayoutCopies operator-(const LayoutCopies& o) const {
+    return {conversions - o.conversions, reshapes - o.reshapes};
+  }
+};
+
+LayoutCopies layout_copies();
+
+/// Called where such a copy is made.
+void count_conversion();
+void count_reshape();
 
 }  // namespace tandem::trace

@@ -46,6 +46,20 @@ void check_beside(const char* op, const char* which, const Array& x, const Array
 
 // ---- what the parts of a batch tell each other
 
+// Numbers travel between the parts as double, whatever the device has.
+std::vector<double> numbers_of(const Array& statistic) {
+  if (statistic.dtype() == DType::float64) return statistic.to_vector<double>();
+  const std::vector<float> numbers = statistic.to_vector<float>();
+  return {numbers.begin(), numbers.end()};
+}
+Array statistic_of(const double* numbers, const Array& like) {
+  if (like.dtype() == DType::float64) {
+    return Array::from_host(numbers, like.shape(), DType::float64, like.device());
+  }
+  const std::vector<float> rounded(numbers, numbers + like.numel());
+  return Array::from_host(rounded.data(), like.shape(), DType::float32, like.device());
+}
+
 struct BatchMoments {
   double count = 0;  // values per channel
   Moments moments;
@@ -54,9 +68,9 @@ struct BatchMoments {
 // Two parts a and b, with d = mean_b - mean_a:
 // mean = mean_a + d n_b / n, m2 = m2_a + m2_b + d^2 n_a n_b / n
 BatchMoments combined(WholeBatch& whole, const BatchMoments& mine) {
-  std::vector<double> numbers = mine.moments.mean.to_vector<double>();
+  std::vector<double> numbers = numbers_of(mine.moments.mean);
   const std::size_t channels = numbers.size();
-  const std::vector<double> m2 = mine.moments.m2.to_vector<double>();
+  const std::vector<double> m2 = numbers_of(mine.moments.m2);
   numbers.insert(numbers.end(), m2.begin(), m2.end());
   numbers.push_back(mine.count);
   std::vector<double> sum(2 * channels, 0);
@@ -71,41 +85,35 @@ BatchMoments combined(WholeBatch& whole, const BatchMoments& mine) {
     count = total;
   }
   const Array& like = mine.moments.mean;
-  const auto to_device = [&](const double* from) {
-    return Array::from_host(from, like.shape(), DType::float64, like.device());
-  };
-  return {count, {to_device(sum.data()), to_device(sum.data() + channels)}};
+  return {count, {statistic_of(sum.data(), like), statistic_of(sum.data() + channels, like)}};
 }
 
 NormalSums combined(WholeBatch& whole, const NormalSums& mine) {
-  std::vector<double> numbers = mine.g.to_vector<double>();
+  std::vector<double> numbers = numbers_of(mine.g);
   const std::size_t channels = numbers.size();
-  const std::vector<double> gx = mine.gx.to_vector<double>();
+  const std::vector<double> gx = numbers_of(mine.gx);
   numbers.insert(numbers.end(), gx.begin(), gx.end());
   std::vector<double> sum(2 * channels, 0);
   for (const std::vector<double>& part : whole.backward(std::move(numbers))) {
     for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += part[i];
   }
-  const auto to_device = [&](const double* from) {
-    return Array::from_host(from, mine.g.shape(), DType::float64, mine.g.device());
-  };
-  return {to_device(sum.data()), to_device(sum.data() + channels)};
+  return {statistic_of(sum.data(), mine.g), statistic_of(sum.data() + channels, mine.g)};
 }
 
 // ---- batch norm
 
-/// r = (1 - momentum) r + momentum now, in place, computed in double.
+/// r = (1 - momentum) r + momentum now, in place, computed in the type of statistics.
 void follow(const Tensor& running, const Array& now, double momentum) {
   if (!running.defined()) return;
   Array r = running.array();
-  const Array next = zip<Add>(scale(r.to(DType::float64), 1 - momentum), scale(now, momentum));
+  const Array next = zip<Add>(scale(r.to(now.dtype()), 1 - momentum), scale(now, momentum));
   copy(r, next.to(r.dtype()));
 }
 
 /// A copy that no later write of the running statistics changes.
-Array statistic(const Tensor& running) {
+Array statistic(const Tensor& running, DType dtype) {
   const Array& r = running.array();
-  return r.dtype() == DType::float64 ? r.clone() : r.to(DType::float64);
+  return r.dtype() == dtype ? r.clone() : r.to(dtype);
 }
 
 struct BatchNormGrad {
@@ -141,13 +149,13 @@ struct BatchNormGrad {
     for (Array* s : {&sums.g, &sums.gx}) {
       *s = scale(*s, 1 / count);
       if (by.weight.defined()) {
-        *s = zip<Mul>(*s, by.weight.to(DType::float64).view_or_undefined(s->shape()));
+        *s = zip<Mul>(*s, by.weight.to(s->dtype()).view_or_undefined(s->shape()));
       }
     }
     return normalize_grad(x.get(), by, g, sums);
   }
   static Array constant(const Array& g, Normal by) {
-    by.mean = Array::zeros(by.mean.shape(), DType::float64, g.device());
+    by.mean = Array::zeros(by.mean.shape(), by.mean.dtype(), g.device());
     return normalize(g, by);
   }
 };
@@ -202,8 +210,8 @@ Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& run
     by.mean = std::move(batch.moments.mean);
     by.var = count > 0 ? scale(batch.moments.m2, 1 / count) : std::move(batch.moments.m2);
   } else {
-    by.mean = statistic(running_mean);
-    by.var = statistic(running_var);
+    by.mean = statistic(running_mean, statistics_type(x3));
+    by.var = statistic(running_var, statistics_type(x3));
   }
   const bool affine = tracked(weight) || tracked(bias);
   BatchNormGrad grad{Saved::if_(affine || (options.training && tracked(x)), x3),
