@@ -23,6 +23,7 @@
 #include <tandem/core/ops/views.h>
 #include <tandem/core/random.h>
 #include <tandem/core/rescale.h>
+#include <tandem/core/stream.h>
 #include <tandem/core/tensor.h>
 #include <tandem/core/thread_state.h>
 #include <tandem/core/trace.h>

@@ -62,8 +62,12 @@ class Backend : public RawMemory {
   virtual void wait(Stream, const Event&) {}
   /// Until all work of this device is done.
   virtual void synchronize() {}
-  /// `storage` is read by work on `stream`: its memory lives until that work is done.
+  /// `storage` is read by work on `stream` so far: its memory lives until that work is done.
   virtual void record_use(const Storage&, Stream) {}
+  /// Work of threads that have a StreamGuard goes onto `stream` from now on: it begins after what
+  /// was submitted so far. And back: what is submitted from now on begins after its work.
+  virtual void lend_to(Stream) {}
+  virtual void take_back_from(Stream) noexcept {}
 
   // ---- what this backend prefers
 

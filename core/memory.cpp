@@ -92,6 +92,7 @@ void* Pool::allocate(std::int64_t bytes, Category category) {
   void* data = nullptr;
   if (!size_class.free.empty()) {
     data = size_class.free.back();
+    raw_.reused(data);
     size_class.free.pop_back();
   } else {
     data = ask_system(size, size_class);
@@ -134,6 +135,7 @@ void Pool::release(void* data, std::int64_t bytes, Category category) noexcept {
   count(-size, category);
   SizeClass& size_class = classes_[std::size_t(c)];
   if (kCaches) {
+    raw_.released(data);
     size_class.free.push_back(data);
   } else {
     --size_class.blocks;

@@ -78,6 +78,9 @@ class RawMemory {
   /// 64-byte aligned at least; nullptr when there is no more.
   virtual void* raw_allocate(std::size_t bytes) = 0;
   virtual void raw_free(void* data) noexcept = 0;
+  /// `data` goes into the pool's cache, or is about to come out of it. Under the pool's lock.
+  virtual void released(void*) noexcept {}
+  virtual void reused(void*) {}
 };
 
 /// The caching pool of one logical device. Thread safe. Free blocks are kept by size class (four

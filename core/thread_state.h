@@ -35,6 +35,12 @@ struct AutocastState {
   CastCache* casts = nullptr;                  // of this thread; null: casts are not kept
 };
 
+/// The queue that a StreamGuard has put in the place of a device's own; see stream.h.
+struct StreamState {
+  Device device{};
+  void* handle = nullptr;  // null: no guard
+};
+
 struct ThreadState {
   bool grad_enabled = true;
   Device default_device{};  // where factories put tensors
@@ -42,6 +48,7 @@ struct ThreadState {
   std::uint32_t random_calls = 0;  // dropouts (and, in replicas, factories) so far: see random.h
   ReplicaContext replica{};
   AutocastState autocast{};
+  StreamState stream{};
 };
 
 /// This thread's state. Trivially destructible, so it is usable while the program ends.

@@ -1,9 +1,17 @@
+// The device itself: its streams, order, and memory in stream order; see blocks.h.
 #include <tandem/core/cuda/backend.h>
+
+#include <algorithm>
+
+#include <tandem/core/thread_state.h>
 
 namespace tandem {
 
 CudaBackend::CudaBackend(Device device, int gpu, std::int64_t memory_limit)
-    : Backend(device, memory_limit), gpu_(gpu) {
+    : Backend(device, memory_limit),
+      gpu_(gpu),
+      events_(std::make_shared<gpu::EventPool>(device, gpu)),
+      staging_(device, gpu) {
   const gpu::OnDevice on(gpu);
   TANDEM_CUDA_CHECK(device,
                     cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, gpu));
@@ -12,42 +20,117 @@ CudaBackend::CudaBackend(Device device, int gpu, std::int64_t memory_limit)
 
 CudaBackend::~CudaBackend() {
   (void)cudaStreamSynchronize(compute_);
+  close_libraries();
   pool().empty_cache();
+  staging_.clear();
   (void)cudaStreamDestroy(compute_);
 }
 
+// ---- order
+
 cudaStream_t CudaBackend::stream() {
-  return compute_;
+  const StreamState& guard = thread_state().stream;
+  const bool mine = guard.handle != nullptr && guard.device == device();
+  return mine ? static_cast<cudaStream_t>(guard.handle) : compute_;
 }
+
+Event CudaBackend::record(Stream on) {
+  return {events_->record(static_cast<cudaStream_t>(on.handle))};
+}
+
+void CudaBackend::wait(Stream on, const Event& event) {
+  gpu::wait(static_cast<cudaStream_t>(on.handle), std::static_pointer_cast<CUevent_st>(event.state),
+            device());
+}
+
+void CudaBackend::synchronize() {
+  for (const cudaStream_t guest : guests()) {
+    TANDEM_CUDA_CHECK(device(), cudaStreamSynchronize(guest));
+  }
+  TANDEM_CUDA_CHECK(device(), cudaStreamSynchronize(compute_));
+}
+
+// ---- a program's own streams
+
+void CudaBackend::lend_to(Stream stream) {
+  const auto guest = static_cast<cudaStream_t>(stream.handle);
+  gpu::wait(guest, events_->record(compute_), device());
+  const std::lock_guard lock(guests_mutex_);
+  guests_.push_back(guest);
+  ++guest_count_;
+}
+
+void CudaBackend::take_back_from(Stream stream) noexcept {
+  const auto guest = static_cast<cudaStream_t>(stream.handle);
+  try {
+    gpu::wait(compute_, events_->record(guest), device());
+  } catch (...) {
+    (void)cudaStreamSynchronize(guest);
+  }
+  const std::lock_guard lock(guests_mutex_);
+  guests_.erase(std::find(guests_.begin(), guests_.end(), guest));
+  --guest_count_;
+}
+
+std::vector<cudaStream_t> CudaBackend::guests() {
+  if (guest_count_.load() == 0) return {};
+  const std::lock_guard lock(guests_mutex_);
+  return guests_;
+}
+
+// ---- memory
 
 void* CudaBackend::raw_allocate(std::size_t bytes) {
   const gpu::OnDevice on(gpu_);
   void* data = nullptr;
-  if (cudaMalloc(&data, bytes) == cudaSuccess) return data;
-  (void)cudaGetLastError();
-  return nullptr;
+  if (cudaMalloc(&data, bytes) != cudaSuccess) {
+    (void)cudaGetLastError();
+    return nullptr;
+  }
+  try {
+    blocks_.add(data, bytes);
+  } catch (...) {
+    (void)cudaFree(data);
+    throw;
+  }
+  return data;
 }
 
+// cudaFree waits for the block's own device; other streams that use it are of other devices.
 void CudaBackend::raw_free(void* data) noexcept {
+  for (const gpu::Mark& mark : blocks_.take(data)) (void)cudaEventSynchronize(mark.get());
+  blocks_.remove(data);
   (void)cudaFree(data);
 }
 
-void CudaBackend::synchronize() {
-  TANDEM_CUDA_CHECK(device(), cudaStreamSynchronize(compute_));
+void CudaBackend::record_use(const Storage& storage, Stream by) {
+  const auto user = static_cast<cudaStream_t>(by.handle);
+  if (by.device.kind != DeviceKind::cuda || user == compute_) return;
+  try {
+    auto& its = by.device == device() ? *this : static_cast<CudaBackend&>(backend(by.device));
+    blocks_.mark(storage.root().data(), its.events_->record(user));
+  } catch (...) {
+    (void)cudaStreamSynchronize(user);
+    throw;
+  }
 }
 
-void CudaBackend::copy_from_host(void* to, const void* from, std::int64_t bytes) {
-  if (bytes == 0) return;
-  TANDEM_CUDA_CHECK(
-      device(), cudaMemcpyAsync(to, from, std::size_t(bytes), cudaMemcpyHostToDevice, stream()));
-  TANDEM_CUDA_CHECK(device(), cudaStreamSynchronize(stream()));
+// Whoever frees it may have been told to do so by a thread whose work is on a guest.
+void CudaBackend::released(void* data) noexcept {
+  if (guest_count_.load() == 0) return;
+  for (const cudaStream_t guest : guests()) {
+    try {
+      blocks_.mark(data, events_->record(guest));
+    } catch (...) {
+      (void)cudaStreamSynchronize(guest);
+    }
+  }
 }
 
-void CudaBackend::copy_to_host(void* to, const void* from, std::int64_t bytes) {
-  if (bytes == 0) return;
-  TANDEM_CUDA_CHECK(
-      device(), cudaMemcpyAsync(to, from, std::size_t(bytes), cudaMemcpyDeviceToHost, stream()));
-  TANDEM_CUDA_CHECK(device(), cudaStreamSynchronize(stream()));
+void CudaBackend::reused(void* data) {
+  const cudaStream_t mine = stream();
+  for (const gpu::Mark& mark : blocks_.take(data)) gpu::wait(mine, mark, device());
+  if (mine != compute_) gpu::wait(mine, events_->record(compute_), device());
 }
 
 }  // namespace tandem

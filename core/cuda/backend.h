@@ -2,18 +2,25 @@
 // cpu/ file by file: a family's method is host code in <family>.cpp, its kernels are in
 // kernels/<family>.cu with thin launchers that take plain pointers, sizes and a stream.
 //
-// All work of a logical device goes onto its compute stream, so order within a device needs no
-// events; between devices copy.cpp makes the edges. Kernels are launched through launch() only.
+// All work of a logical device goes onto its compute stream (or a StreamGuard's, which is ordered
+// with it), so order within a device needs no events; between devices transfer.cpp makes the edges.
+// Kernels are launched through launch() only, libraries called through blas() and dnn().
 // Thread safety: any thread may call; what one thread submits after another is ordered after it.
-// Next: check.h (errors), streams.h (events and memory in stream order).
+// Next: check.h (errors), transfer.cpp (copies), blocks.h (memory in stream order).
 #pragma once
 
 #include <cuda_runtime_api.h>
 
+#include <atomic>
 #include <memory>
+#include <mutex>
+#include <vector>
 
 #include <tandem/core/backend.h>
+#include <tandem/core/cuda/blocks.h>
 #include <tandem/core/cuda/check.h>
+#include <tandem/core/cuda/events.h>
+#include <tandem/core/cuda/staging.h>
 
 namespace tandem {
 
@@ -38,11 +45,52 @@ class CudaBackend final : public Backend {
     gpu::check_status(cudaGetLastError(), kernel, device());
   }
 
+  /// Calls f(handle) with this device current and the handle on stream(), one thread at a time.
+  /// `workspace` bytes, at most kMostWorkspace, are the library's until its work is done.
+  template <class F>
+  void blas(std::int64_t workspace, F&& f) {
+    const Array room = scratch(workspace);
+    const std::lock_guard lock(libraries_);
+    const gpu::OnDevice on(gpu_);
+    f(blas_handle(room));
+  }
+  /// The same for cuDNN, whose functions take their workspace themselves.
+  template <class F>
+  void dnn(F&& f) {
+    const std::lock_guard lock(libraries_);
+    const gpu::OnDevice on(gpu_);
+    f(dnn_handle());
+  }
+  /// ask(handle, &bytes) says how much workspace the call needs, run(handle, workspace, bytes) is
+  /// it.
+  template <class Ask, class Run>
+  void dnn(Ask&& ask, Run&& run) {
+    dnn([&](cudnnHandle_t handle) {
+      std::size_t bytes = 0;
+      gpu::check_status(ask(handle, &bytes), "the question for a cuDNN workspace", device());
+      const Array room = scratch(std::int64_t(bytes));
+      run(handle, const_cast<std::byte*>(room.data()), bytes);
+    });
+  }
+  static constexpr std::int64_t kMostWorkspace = std::int64_t(32) << 20;
+  /// `bytes` of this device's memory, counted as workspace.
+  Array scratch(std::int64_t bytes);
+
   void* raw_allocate(std::size_t bytes) override;
   void raw_free(void* data) noexcept override;
+  void released(void* data) noexcept override;
+  void reused(void* data) override;
 
   Stream current_stream() override { return {device(), stream()}; }
+  Event record(Stream on) override;
+  void wait(Stream on, const Event& event) override;
   void synchronize() override;
+  void record_use(const Storage& storage, Stream by) override;
+  void lend_to(Stream stream) override;
+  void take_back_from(Stream stream) noexcept override;
+
+  MemoryFormat conv_format() const override { return MemoryFormat::channels_last; }
+  DType statistics_type(DType) const override { return DType::float32; }
 
   void copy_from_host(void* to, const void* from, std::int64_t bytes) override;
   void copy_to_host(void* to, const void* from, std::int64_t bytes) override;
@@ -98,9 +146,28 @@ class CudaBackend final : public Backend {
   void rescale(double factor, std::span<Array> xs, Array& found) override;
 
  private:
+  void copy_staged(void* to, CudaBackend& other, const void* from, std::int64_t bytes);
+  void multiply_whole(const Array& a, const Array& b, Array& c, bool accumulate);
+  void add_bias(const Array& bias, Array& y);
+  cublasHandle_t blas_handle(const Array& workspace);
+  cudnnHandle_t dnn_handle();
+  void close_libraries() noexcept;
+  std::vector<cudaStream_t> guests();
+
   int gpu_;
   int multiprocessors_ = 0;
   cudaStream_t compute_ = nullptr;
+  std::shared_ptr<gpu::EventPool> events_;
+  gpu::Blocks blocks_;
+  gpu::Staging staging_;
+
+  std::mutex guests_mutex_;
+  std::vector<cudaStream_t> guests_;  // of StreamGuards that live
+  std::atomic<int> guest_count_{0};
+
+  std::mutex libraries_;  // guards the handles
+  cublasHandle_t blas_ = nullptr;
+  cudnnHandle_t dnn_ = nullptr;
 };
 
 }  // namespace tandem

@@ -10,27 +10,6 @@ namespace {
 
 }  // namespace
 
-void CudaBackend::copy_from_device(void*, Backend&, const void*, std::int64_t) {
-  not_yet("copy_from_device");
-}
-
-void CudaBackend::gemm(const Array&, const Array&, Array&, bool) {
-  not_yet("gemm");
-}
-
-void CudaBackend::conv2d(const Window2d&, std::int64_t, const Array&, const Array&, const Array&,
-                         Array&) {
-  not_yet("conv2d");
-}
-void CudaBackend::conv2d_grad_input(const Window2d&, std::int64_t, const Array&, const Array&,
-                                    Array&) {
-  not_yet("conv2d_grad_input");
-}
-void CudaBackend::conv2d_grad_weight(const Window2d&, std::int64_t, const Array&, const Array&,
-                                     Array&) {
-  not_yet("conv2d_grad_weight");
-}
-
 // ---- pointwise, copies, updates
 
 void CudaBackend::copy(const Array&, Array&) {

@@ -1,0 +1,38 @@
+#include <tandem/core/cuda/descriptors.h>
+
+namespace tandem::gpu {
+namespace {
+
+int as_int(std::int64_t size) {
+  check(size <= INT_MAX, "[conv2d] cuDNN takes no size of ", size);
+  return int(size);
+}
+
+void describe(const TensorDescriptor& d, const Array& t, Device device) {
+  TANDEM_CUDA_CHECK(device, cudnnSetTensor4dDescriptor(
+                                d.get(), CUDNN_TENSOR_NHWC, dnn_type(t.dtype()), as_int(t.size(0)),
+                                as_int(t.size(3)), as_int(t.size(1)), as_int(t.size(2))));
+}
+
+}  // namespace
+
+ConvDescriptors::ConvDescriptors(Device device, const Window2d& window, std::int64_t groups,
+                                 const Array& x, const Array& w, const Array& y)
+    : x_(device), y_(device), w_(device), convolution_(device) {
+  describe(x_, x, device);
+  describe(y_, y, device);
+  TANDEM_CUDA_CHECK(device, cudnnSetFilter4dDescriptor(
+                                w_.get(), dnn_type(w.dtype()), CUDNN_TENSOR_NHWC, as_int(w.size(0)),
+                                as_int(w.size(3)), as_int(w.size(1)), as_int(w.size(2))));
+  const Window2d& n = window;
+  TANDEM_CUDA_CHECK(device, cudnnSetConvolution2dDescriptor(
+                                convolution_.get(), as_int(n.padding.h), as_int(n.padding.w),
+                                as_int(n.stride.h), as_int(n.stride.w), as_int(n.dilation.h),
+                                as_int(n.dilation.w), CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT));
+  TANDEM_CUDA_CHECK(device, cudnnSetConvolutionGroupCount(convolution_.get(), as_int(groups)));
+  // For float32 the default would round to TF32; 16-bit operands have no other way to be fast.
+  const cudnnMathType_t math = x.dtype() == DType::float32 ? CUDNN_FMA_MATH : CUDNN_TENSOR_OP_MATH;
+  TANDEM_CUDA_CHECK(device, cudnnSetConvolutionMathType(convolution_.get(), math));
+}
+
+}  // namespace tandem::gpu

@@ -1,0 +1,73 @@
+#include <tandem/core/cuda/staging.h>
+
+#include <algorithm>
+#include <utility>
+
+#include <tandem/core/cuda/check.h>
+
+namespace tandem::gpu {
+
+Staging::~Staging() {
+  clear();
+}
+
+Staging::Buffer Staging::take(std::size_t bytes) {
+  const std::size_t size = bytes <= kSmall ? kSmall : kLarge;
+  Buffer buffer;
+  {
+    const std::lock_guard lock(mutex_);
+    Ring& ring = size == kSmall ? small_ : large_;
+    const bool idle =
+        !ring.idle.empty() &&
+        (!ring.idle.front().busy || cudaEventQuery(ring.idle.front().busy.get()) == cudaSuccess);
+    if (!idle) (void)cudaGetLastError();  // "not ready" is no error
+    if (!idle && (ring.made < kMost || ring.idle.empty())) {
+      ring.idle.reserve(ring.made + 1);
+      const OnDevice on(gpu_);
+      void* data = nullptr;
+      TANDEM_CUDA_CHECK(device_, cudaHostAlloc(&data, size, cudaHostAllocPortable));
+      ++ring.made;
+      return {static_cast<std::byte*>(data), size, nullptr};
+    }
+    buffer = std::move(ring.idle.front());
+    ring.idle.erase(ring.idle.begin());
+    if (idle) {
+      buffer.busy.reset();
+      return buffer;
+    }
+  }
+  const cudaError_t waited = cudaEventSynchronize(buffer.busy.get());
+  if (waited == cudaSuccess) {
+    buffer.busy.reset();
+    return buffer;
+  }
+  give_back(std::move(buffer));
+  TANDEM_CUDA_CHECK(device_, waited);
+  return {};
+}
+
+void Staging::give_back(Buffer buffer) noexcept {
+  const std::lock_guard lock(mutex_);
+  Ring& ring = buffer.bytes == kSmall ? small_ : large_;
+  ring.idle.push_back(std::move(buffer));
+}
+
+void Staging::clear() noexcept {
+  const std::lock_guard lock(mutex_);
+  for (Ring* ring : {&small_, &large_}) {
+    for (Buffer& buffer : ring->idle) {
+      if (buffer.busy) (void)cudaEventSynchronize(buffer.busy.get());
+      (void)cudaFreeHost(buffer.data);
+    }
+    ring->made -= ring->idle.size();
+    ring->idle.clear();
+  }
+}
+
+StagingLoan::~StagingLoan() {
+  if (first_) (void)cudaStreamSynchronize(first_);
+  if (second_) (void)cudaStreamSynchronize(second_);
+  staging_.give_back(std::move(buffer_));
+}
+
+}  // namespace tandem::gpu
