@@ -1,6 +1,7 @@
 #!/bin/sh
 # keep_ptxas.sh COMMAND... -o OBJECT ...: runs the compiler and keeps what ptxas -v says of the
 # kernels (registers, shared memory) in OBJECT.ptxas instead of on the screen.
+[ -n "$1" ] || shift  # no launcher was there before this one
 object=
 previous=
 for argument in "$@"; do
