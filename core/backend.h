@@ -11,6 +11,7 @@
 // from one thread at a time, except for memory, which any thread may free.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -43,6 +44,14 @@ struct Event {
 /// Numbers for a map rule; the kernel converts them to the type it computes in.
 struct Scalars {
   double a = 0, b = 0;
+};
+
+/// One parameter of Backend::update(). Everything but `grad` is written in place.
+struct UpdateItem {
+  Array param;
+  Array grad;
+  std::array<Array, 3> state{};  // undefined where a rule has none
+  std::array<double, kUpdateCoefficients> c{};
 };
 
 class Backend : public RawMemory {

@@ -2,26 +2,18 @@
 //
 // Coefficients are computed in double by the optimizer and rounded once here, as PyTorch does; the
 // places of fma() give PyTorch 1.13's bits on a CPU. optim/ says what the coefficients mean.
+// No Eigen and no CUDA header here or in anything this file includes.
 #pragma once
 
 #include <array>
 #include <cmath>
 #include <cstdint>
 
-#include <tandem/core/array.h>
 #include <tandem/core/functors.h>
 
 namespace tandem {
 
 inline constexpr int kUpdateCoefficients = 10;
-
-/// One parameter of Backend::update(). Everything but `grad` is written in place.
-struct UpdateItem {
-  Array param;
-  Array grad;
-  std::array<Array, 3> state{};  // undefined where a rule has none
-  std::array<double, kUpdateCoefficients> c{};
-};
 
 /// Stochastic gradient descent.
 ///   d = g + weight_decay p;  b = momentum b + (1 - dampening) d, the first time b = d

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include <tandem/core/array_ops.h>
+#include <tandem/core/backend.h>
 #include <tandem/core/error.h>
 #include <tandem/core/update_rules.h>
 

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include <tandem/core/backend.h>
 #include <tandem/core/error.h>
 #include <tandem/core/update_rules.h>
 
