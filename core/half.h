@@ -1,7 +1,8 @@
 // The two 16-bit floats as storage: bits and conversions. Arithmetic happens in float32.
 //
-// Conversions round to nearest even; overflow gives infinity, NaN stays NaN. They are written with
-// integer operations only, so the same code runs on a CPU and inside a CUDA kernel.
+// Conversions round to nearest even; overflow gives infinity, NaN stays NaN. All backends agree on
+// every bit, but for a NaN's payload: a GPU has instructions for float16, everything else is written
+// with integer operations.
 #pragma once
 
 #include <bit>
@@ -41,6 +42,9 @@ struct Half {
 
   Half() = default;
   TANDEM_HD explicit Half(float x) {
+#if defined(__CUDA_ARCH__)
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x));
+#else
     std::uint32_t u = detail::float_bits(x);
     const std::uint32_t sign = (u >> 16) & 0x8000u;
     u &= 0x7fffffffu;
@@ -55,8 +59,14 @@ struct Half {
       const float shifted = detail::bits_float(u) + 0.5f;
       bits = std::uint16_t(sign | (detail::float_bits(shifted) - 0x3f000000u));
     }
+#endif
   }
   TANDEM_HD explicit operator float() const {
+#if defined(__CUDA_ARCH__)
+    float x;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(bits));
+    return x;
+#else
     const std::uint32_t sign = std::uint32_t(bits & 0x8000u) << 16;
     const std::uint32_t exponent = (bits >> 10) & 0x1fu;
     const std::uint32_t mantissa = bits & 0x3ffu;
@@ -65,6 +75,7 @@ struct Half {
       return detail::bits_float(sign | ((exponent + 112u) << 23) | (mantissa << 13));
     const float magnitude = float(mantissa) * 5.9604644775390625e-8f;  // 2^-24
     return detail::bits_float(sign | detail::float_bits(magnitude));
+#endif
   }
 };
 
