@@ -27,6 +27,7 @@ struct SgdRule {
     T minus_lr, momentum, one_minus_dampening, weight_decay;
     bool nesterov, maximize, first;
 
+    Step() = default;
     explicit Step(const std::array<double, kUpdateCoefficients>& c)
         : minus_lr(T(-c[SgdRule::lr])),
           momentum(T(c[SgdRule::momentum])),
@@ -62,6 +63,7 @@ struct AdamRule {
     T weight_decay, decay, sign;
     bool amsgrad;
 
+    Step() = default;
     explicit Step(const std::array<double, kUpdateCoefficients>& c)
         : minus_step(T(c[AdamRule::minus_step])),
           beta1(T(c[AdamRule::beta1])),

@@ -1,0 +1,130 @@
+// Optimizer steps: the rules of UpdateOps, one pass over parameters, gradients and states.
+#include <tandem/core/convert.h>
+#include <tandem/core/cuda/kernels/update.h>
+#include <tandem/core/cuda/kernels/grid.cuh>
+
+namespace tandem::gpu {
+namespace {
+
+constexpr int kGradient = 1;  // place in UpdateTensor::data
+
+template <class Rule>
+struct Arguments {
+  std::uint32_t tensors;
+  UpdateTensor tensor[kUpdateTensors];
+  typename Rule::template Step<float> step[kUpdateTensors];
+};
+
+// What is in a state that the rule is about to write for the first time is nobody's business.
+template <class Step>
+__device__ inline bool reads_states(const Step& step) {
+  if constexpr (requires { step.first; }) {
+    return !step.first;
+  } else {
+    return true;
+  }
+}
+
+__device__ inline float load(DType dtype, const void* from, std::int64_t i) {
+  switch (dtype) {
+    case DType::float16:
+      return float(static_cast<const Half*>(from)[i]);
+    case DType::bfloat16:
+      return float(static_cast<const BFloat16*>(from)[i]);
+    default:
+      return static_cast<const float*>(from)[i];
+  }
+}
+
+__device__ inline void store(DType dtype, void* to, std::int64_t i, float value) {
+  switch (dtype) {
+    case DType::float16:
+      static_cast<Half*>(to)[i] = Half(value);
+      break;
+    case DType::bfloat16:
+      static_cast<BFloat16*>(to)[i] = BFloat16(value);
+      break;
+    default:
+      static_cast<float*>(to)[i] = value;
+      break;
+  }
+}
+
+template <class Step>
+__device__ inline void update_element(const Step& step, const UpdateTensor& t, std::int64_t i) {
+  float v[kUpdateArrays];
+#pragma unroll
+  for (int k = 0; k < kUpdateArrays; ++k) {
+    const bool reads = t.data[k] != nullptr && (k <= kGradient || reads_states(step));
+    v[k] = reads ? load(t.dtype[k], t.data[k], i) : 0;
+  }
+  step(v[0], v[1], v[2], v[3], v[4]);
+#pragma unroll
+  for (int k = 0; k < kUpdateArrays; ++k) {
+    if (k != kGradient && t.data[k] != nullptr) store(t.dtype[k], t.data[k], i, v[k]);
+  }
+}
+
+// Four elements from i on, all arrays float32.
+template <class Step>
+__device__ inline void update_pack(const Step& step, const UpdateTensor& t, std::int64_t i) {
+  Pack<float, 4> v[kUpdateArrays];
+#pragma unroll
+  for (int k = 0; k < kUpdateArrays; ++k) {
+    const bool reads = t.data[k] != nullptr && (k <= kGradient || reads_states(step));
+    const auto* from = reinterpret_cast<const Pack<float, 4>*>(static_cast<float*>(t.data[k]) + i);
+    v[k] = reads ? *from : Pack<float, 4>{};
+  }
+#pragma unroll
+  for (int j = 0; j < 4; ++j) step(v[0].v[j], v[1].v[j], v[2].v[j], v[3].v[j], v[4].v[j]);
+#pragma unroll
+  for (int k = 0; k < kUpdateArrays; ++k) {
+    if (k == kGradient || t.data[k] == nullptr) continue;
+    *reinterpret_cast<Pack<float, 4>*>(static_cast<float*>(t.data[k]) + i) = v[k];
+  }
+}
+
+template <class Rule>
+__global__ void __launch_bounds__(kThreads, 4) update_kernel(const Arguments<Rule> a) {
+  std::uint32_t k = 0;  // whose chunk is this block's?
+  while (k + 1 < a.tensors && a.tensor[k + 1].first_chunk <= blockIdx.x) ++k;
+  const UpdateTensor& t = a.tensor[k];
+  const auto& step = a.step[k];
+
+  const std::int64_t start = std::int64_t(blockIdx.x - t.first_chunk) * kUpdateChunk;
+  const std::int64_t rest = t.size - start;
+  const std::uint32_t count = rest < kUpdateChunk ? std::uint32_t(rest) : kUpdateChunk;
+  const std::uint32_t packs = t.packed ? count / 4 : 0;
+  for (std::uint32_t i = threadIdx.x; i < packs; i += kThreads) {
+    update_pack(step, t, start + i * 4);
+  }
+  for (std::uint32_t i = packs * 4 + threadIdx.x; i < count; i += kThreads) {
+    update_element(step, t, start + i);
+  }
+}
+
+template <class Rule>
+void run(const UpdateTable& table, cudaStream_t stream) {
+  Arguments<Rule> a;
+  static_assert(sizeof(a) <= 4096);
+  a.tensors = table.tensors;
+  for (std::uint32_t k = 0; k < table.tensors; ++k) {
+    a.tensor[k] = table.tensor[k];
+    a.step[k] = typename Rule::template Step<float>(table.coefficients[k]);
+  }
+  update_kernel<Rule><<<table.chunks, kThreads, 0, stream>>>(a);
+}
+
+template <class... Rule>
+void run(OpList<Rule...>, UpdateOp op, const UpdateTable& table, cudaStream_t stream) {
+  constexpr void (*runs[])(const UpdateTable&, cudaStream_t) = {&run<Rule>...};
+  runs[int(op)](table, stream);
+}
+
+}  // namespace
+
+void launch_update(UpdateOp op, const UpdateTable& table, cudaStream_t stream) {
+  run(UpdateOps{}, op, table, stream);
+}
+
+}  // namespace tandem::gpu
