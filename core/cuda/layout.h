@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include <tandem/core/cuda/kernels/strided.h>
 #include <tandem/core/loops.h>
@@ -77,8 +78,8 @@ bool is_contiguous(const Loops<N>& loops) {
                                        [](const auto& s) { return s[0] == 1; });
 }
 
-/// Calls f(operands) for pieces of arrays of one shape, of which the first is written; not at all
-/// if they are empty.
+/// Calls f(operands) (or f(operands, loops)) for pieces of arrays of one shape, of which the first
+/// is written; not at all if they are empty.
 template <std::size_t N, class F>
 void for_each_operands(const std::array<const Array*, N>& arrays, F&& f) {
   if (arrays[0]->numel() == 0) return;
@@ -92,7 +93,11 @@ void for_each_operands(const std::array<const Array*, N>& arrays, F&& f) {
       operands.at[k] = const_cast<std::byte*>(at);
       operands.packed &= reinterpret_cast<std::uintptr_t>(at) % 16 == 0;
     }
-    f(operands);
+    if constexpr (std::is_invocable_v<F, Operands<int(N)>, Loops<N>>) {
+      f(operands, loops);
+    } else {
+      f(operands);
+    }
   });
 }
 

@@ -10,43 +10,6 @@ namespace {
 
 }  // namespace
 
-// ---- pointwise, copies, updates
-
-void CudaBackend::copy(const Array&, Array&) {
-  not_yet("copy");
-}
-void CudaBackend::cast(const Array&, Array&) {
-  not_yet("cast");
-}
-void CudaBackend::fill(Array&, double) {
-  not_yet("fill");
-}
-
-void CudaBackend::map(MapOp, Scalars, const Array&, Array&) {
-  not_yet("map");
-}
-void CudaBackend::map_grad(MapOp, Scalars, const Array&, const Array&, Array&) {
-  not_yet("map_grad");
-}
-
-void CudaBackend::zip(ZipOp, const Array&, const Array&, Array&) {
-  not_yet("zip");
-}
-void CudaBackend::zip_grad(ZipOp, int, const Array&, const Array&, const Array&, Array&) {
-  not_yet("zip_grad");
-}
-
-void CudaBackend::where(const Array&, const Array&, const Array&, Array&) {
-  not_yet("where");
-}
-
-void CudaBackend::dropout(const DropoutKey&, const Array&, Array&) {
-  not_yet("dropout");
-}
-
-void CudaBackend::update(UpdateOp, std::span<UpdateItem>) {
-  not_yet("update");
-}
 void CudaBackend::rescale(double, std::span<Array>, Array&) {
   not_yet("rescale");
 }
