@@ -10,10 +10,6 @@ namespace {
 
 }  // namespace
 
-void CudaBackend::rescale(double, std::span<Array>, Array&) {
-  not_yet("rescale");
-}
-
 // ---- reductions, rows, normalization, pooling
 
 void CudaBackend::reduce(ReduceOp, const Array&, Array&) {
