@@ -50,42 +50,49 @@ __device__ inline void store(DType dtype, void* to, std::int64_t i, float value)
   }
 }
 
-template <class Step>
+template <int kArrays, class Step>
 __device__ inline void update_element(const Step& step, const UpdateTensor& t, std::int64_t i) {
-  float v[kUpdateArrays];
+  float v[kUpdateArrays]{};
 #pragma unroll
-  for (int k = 0; k < kUpdateArrays; ++k) {
+  for (int k = 0; k < kArrays; ++k) {
     const bool reads = t.data[k] != nullptr && (k <= kGradient || reads_states(step));
     v[k] = reads ? load(t.dtype[k], t.data[k], i) : 0;
   }
   step(v[0], v[1], v[2], v[3], v[4]);
 #pragma unroll
-  for (int k = 0; k < kUpdateArrays; ++k) {
+  for (int k = 0; k < kArrays; ++k) {
     if (k != kGradient && t.data[k] != nullptr) store(t.dtype[k], t.data[k], i, v[k]);
   }
 }
 
-// Four elements from i on, all arrays float32.
-template <class Step>
+// Elements that move as one: with five arrays, four would take more registers than half of a
+// multiprocessor's threads can have.
+template <int kArrays>
+inline constexpr int pack_size = kArrays > 3 ? 2 : 4;
+
+// A pack from element i on, all arrays float32.
+template <int kArrays, class Step>
 __device__ inline void update_pack(const Step& step, const UpdateTensor& t, std::int64_t i) {
-  Pack<float, 4> v[kUpdateArrays];
+  constexpr int V = pack_size<kArrays>;
+  Pack<float, V> v[kUpdateArrays]{};
 #pragma unroll
-  for (int k = 0; k < kUpdateArrays; ++k) {
+  for (int k = 0; k < kArrays; ++k) {
     const bool reads = t.data[k] != nullptr && (k <= kGradient || reads_states(step));
-    const auto* from = reinterpret_cast<const Pack<float, 4>*>(static_cast<float*>(t.data[k]) + i);
-    v[k] = reads ? *from : Pack<float, 4>{};
+    const auto* from = reinterpret_cast<const Pack<float, V>*>(static_cast<float*>(t.data[k]) + i);
+    v[k] = reads ? *from : Pack<float, V>{};
   }
 #pragma unroll
-  for (int j = 0; j < 4; ++j) step(v[0].v[j], v[1].v[j], v[2].v[j], v[3].v[j], v[4].v[j]);
+  for (int j = 0; j < V; ++j) step(v[0].v[j], v[1].v[j], v[2].v[j], v[3].v[j], v[4].v[j]);
 #pragma unroll
-  for (int k = 0; k < kUpdateArrays; ++k) {
+  for (int k = 0; k < kArrays; ++k) {
     if (k == kGradient || t.data[k] == nullptr) continue;
-    *reinterpret_cast<Pack<float, 4>*>(static_cast<float*>(t.data[k]) + i) = v[k];
+    *reinterpret_cast<Pack<float, V>*>(static_cast<float*>(t.data[k]) + i) = v[k];
   }
 }
 
 template <class Rule>
-__global__ void __launch_bounds__(kThreads, 4) update_kernel(const Arguments<Rule> a) {
+__global__ void __launch_bounds__(kThreads) update_kernel(const Arguments<Rule> a) {
+  constexpr int kArrays = 2 + Rule::states, V = pack_size<kArrays>;
   std::uint32_t k = 0;  // whose chunk is this block's?
   while (k + 1 < a.tensors && a.tensor[k + 1].first_chunk <= blockIdx.x) ++k;
   const UpdateTensor& t = a.tensor[k];
@@ -94,12 +101,12 @@ __global__ void __launch_bounds__(kThreads, 4) update_kernel(const Arguments<Rul
   const std::int64_t start = std::int64_t(blockIdx.x - t.first_chunk) * kUpdateChunk;
   const std::int64_t rest = t.size - start;
   const std::uint32_t count = rest < kUpdateChunk ? std::uint32_t(rest) : kUpdateChunk;
-  const std::uint32_t packs = t.packed ? count / 4 : 0;
+  const std::uint32_t packs = t.packed ? count / V : 0;
   for (std::uint32_t i = threadIdx.x; i < packs; i += kThreads) {
-    update_pack(step, t, start + i * 4);
+    update_pack<kArrays>(step, t, start + i * V);
   }
-  for (std::uint32_t i = packs * 4 + threadIdx.x; i < count; i += kThreads) {
-    update_element(step, t, start + i);
+  for (std::uint32_t i = packs * V + threadIdx.x; i < count; i += kThreads) {
+    update_element<kArrays>(step, t, start + i);
   }
 }
 
