@@ -17,17 +17,31 @@ static_assert(kMaxRank == kMaxDims);
 
 namespace detail {
 
+/// The dimension to halve, or -1 where 32 bits are enough.
 template <std::size_t N>
-bool fits_32_bits(const Loops<N>& loops) {
-  std::uint64_t numel = 1;
-  std::array<std::uint64_t, N> last{};
-  for (std::size_t d = 0; d < std::size_t(loops.dim); ++d) {
-    const auto size = std::uint64_t(loops.size[d]);
-    if (size > kMostElements / std::max<std::uint64_t>(numel, 1)) return false;
-    numel *= size;
-    for (std::size_t k = 0; k < N; ++k) last[k] += (size - 1) * std::uint64_t(loops.stride[k][d]);
+int too_long(const Loops<N>& loops) {
+  const auto dims = std::size_t(loops.dim);
+  const auto longest = [&](const auto& length) {
+    std::size_t best = 0;
+    for (std::size_t d = 1; d < dims; ++d) {
+      if (length(d) > length(best)) best = d;
+    }
+    return int(best);
+  };
+  for (const auto& stride : loops.stride) {  // what an operand spans
+    const auto reach = [&](std::size_t d) { return (loops.size[d] - 1) * stride[d]; };
+    std::int64_t last = 0;
+    for (std::size_t d = 0; d < dims; ++d) last += reach(d);
+    if (last > std::int64_t(0xffffffff)) return longest(reach);
   }
-  return std::all_of(last.begin(), last.end(), [](std::uint64_t o) { return o <= 0xffffffffu; });
+  std::int64_t numel = 1;
+  for (std::size_t d = 0; d < dims; ++d) {
+    if (loops.size[d] > std::int64_t(kMostElements) / numel) {
+      return longest([&](std::size_t i) { return loops.size[i]; });
+    }
+    numel *= loops.size[d];
+  }
+  return -1;
 }
 
 }  // namespace detail
@@ -55,12 +69,12 @@ inline constexpr std::int64_t kAligned = 64;  // elements: what is cut stays ali
 /// elements) are to be added to the operands' pointers. REQUIRES: no size is 0.
 template <std::size_t N, class F>
 void for_each_piece(const Loops<N>& loops, F&& f, std::array<std::int64_t, N> offsets = {}) {
-  if (detail::fits_32_bits(loops)) {
+  const int split = detail::too_long(loops);
+  if (split < 0) {
     f(loops, offsets);
     return;
   }
-  const auto longest = std::size_t(
-      std::max_element(loops.size.begin(), loops.size.begin() + loops.dim) - loops.size.begin());
+  const auto longest = std::size_t(split);
   Loops<N> half = loops;
   half.size[longest] = loops.size[longest] / 2;
   if (half.size[longest] > kAligned) half.size[longest] -= half.size[longest] % kAligned;
