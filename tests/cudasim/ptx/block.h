@@ -160,7 +160,7 @@ std::byte* Block::global(Thread& thread, const Instruction& i, std::uint64_t add
     if constexpr (access == Access::Write) memory_.note_write(address, kBytes);
     if constexpr (access == Access::Atomic) memory_.note_atomic(address, kBytes);
   }
-  return reinterpret_cast<std::byte*>(address);
+  return region->bytes + offset;
 }
 
 template <std::size_t kBytes, Access access>

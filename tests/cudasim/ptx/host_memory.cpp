@@ -16,6 +16,7 @@ void* HostMemory::allocate(std::size_t bytes) {
   const auto start = reinterpret_cast<std::uint64_t>(buffer->bytes.get());
   buffer->region.address = (start + kAlign - 1) / kAlign * kAlign;
   buffer->region.size = bytes;
+  buffer->region.bytes = reinterpret_cast<std::byte*>(buffer->region.address);
   buffer->region.initialised = buffer->written.get();
   auto* address = reinterpret_cast<void*>(buffer->region.address);
   std::memset(address, 0xFF, bytes);

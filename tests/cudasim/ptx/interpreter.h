@@ -46,11 +46,12 @@ struct Finding {
 
 std::string to_string(const Finding&);
 
-// One allocation of device memory. A device address is the host address of its byte: pointers
-// inside of structures need no translation.
+// One allocation of device memory. Its bytes need not lie at its address, so that nobody but the
+// interpreter can reach them.
 struct Region {
   std::uint64_t address = 0;
   std::size_t size = 0;
+  std::byte* bytes = nullptr;
   bool writable = true;
   std::uint8_t* initialised =
       nullptr;  // one flag per byte, 0 or 1; nullptr: everything counts as written

@@ -49,7 +49,7 @@ std::string objection_to(const State& s, const Copy& c) {
   return "";
 }
 
-void carry_out(const Copy& c) {
+void carry_out(const State& s, const Copy& c) {
   for (std::size_t row = 0; row < c.height; ++row) {
     char* to = c.to + row * c.to_pitch;
     const char* from = c.from + row * c.from_pitch;
@@ -58,20 +58,13 @@ void carry_out(const Copy& c) {
       note_read(from, c.width);
       note_write(to, c.width);
     }
-    std::memcpy(to, from, c.width);
+    std::memcpy(bytes_at(s, to), bytes_at(s, from), c.width);
   }
 }
 
 void carry_written(State& s, const Copy& c) {
   for (std::size_t row = 0; row < c.height; ++row)
     copy_written(s, c.to + row * c.to_pitch, c.from + row * c.from_pitch, c.width);
-}
-
-std::vector<int> devices_of(const Place& to, const Place& from) {
-  std::vector<int> devices;
-  for (const Place& place : {to, from})
-    if (place.home == Home::device) devices.push_back(place.device);
-  return devices;
 }
 
 // Errors that the call itself can see.
@@ -91,10 +84,10 @@ cudaError_t refuse(State& s, const Copy& c, cudaMemcpyKind kind, const char* fun
 }
 
 // Copies `c` into a buffer that the operation owns, and redirects it there.
-std::shared_ptr<std::vector<char>> stage(Copy& c) {
+std::shared_ptr<std::vector<char>> stage(const State& s, Copy& c) {
   auto buffer = std::make_shared<std::vector<char>>(c.width * c.height);
   Copy in{buffer->data(), c.from, c.width, c.from_pitch, c.width, c.height};
-  carry_out(in);
+  carry_out(s, in);
   c.from = buffer->data();
   c.from_pitch = c.width;
   return buffer;
@@ -109,18 +102,17 @@ cudaError_t copy_async(State& s, Lock& lock, Copy c, cudaMemcpyKind kind, cudaSt
   const Place to = locate(s, c.to), from = locate(s, c.from);
   const bool host_to_host = to.home != Home::device && from.home != Home::device;
   std::shared_ptr<std::vector<char>> staged;
-  if (from.home == Home::pageable && to.home == Home::device) staged = stage(c);
+  if (from.home == Home::pageable && to.home == Home::device) staged = stage(s, c);
   enqueue(s, lock, *stream,
           {.kind = Operation::Kind::work,
            .what = function,
-           .devices = devices_of(to, from),
            .check =
                [&s, c] {
                  std::string text = objection_to(s, c);
                  if (text.empty()) carry_written(s, c);
                  return text;
                },
-           .run = [c, staged] { carry_out(c); }});
+           .run = [&s, c, staged] { carry_out(s, c); }});
   if (host_to_host || to.home == Home::pageable) {
     wait_for(s, lock, *stream);
     stream->token.acquire();
@@ -132,11 +124,8 @@ cudaError_t copy_async(State& s, Lock& lock, Copy c, cudaMemcpyKind kind, cudaSt
 cudaError_t copy_now(State& s, const Copy& c, cudaMemcpyKind kind, const char* function) {
   if (cudaError_t error = refuse(s, c, kind, function)) return error;
   if (c.empty()) return cudaSuccess;
-  const std::vector<int> devices = devices_of(locate(s, c.to), locate(s, c.from));
   carry_written(s, c);
-  open_arenas(s, devices, true);
-  carry_out(c);
-  open_arenas(s, devices, false);
+  carry_out(s, c);
   return cudaSuccess;
 }
 
@@ -202,8 +191,7 @@ cudaError_t CUDARTAPI cudaMemsetAsync(void* p, int value, size_t n, cudaStream_t
     CUstream_st* stream = find_stream(s, handle, "cudaMemsetAsync");
     if (!stream) return cudaErrorInvalidResourceHandle;
     if (n == 0) return cudaSuccess;
-    const Place place = locate(s, p);
-    if (place.home == Home::pageable) return cudaErrorInvalidValue;
+    if (locate(s, p).home == Home::pageable) return cudaErrorInvalidValue;
     if (std::string text = objection(s, p, n); !text.empty()) {
       violation(s, "cudaMemsetAsync " + text);
       return cudaErrorInvalidValue;
@@ -211,7 +199,6 @@ cudaError_t CUDARTAPI cudaMemsetAsync(void* p, int value, size_t n, cudaStream_t
     enqueue(s, lock, *stream,
             {.kind = Operation::Kind::work,
              .what = "cudaMemsetAsync",
-             .devices = devices_of(place, {}),
              .check =
                  [&s, p, n] {
                    std::string text = objection(s, p, n);
@@ -219,12 +206,12 @@ cudaError_t CUDARTAPI cudaMemsetAsync(void* p, int value, size_t n, cudaStream_t
                    return text;
                  },
              .run =
-                 [p, value, n] {
+                 [&s, p, value, n] {
                    {
                      Loud loud;
                      note_write(p, n);
                    }
-                   std::memset(p, value, n);
+                   std::memset(bytes_at(s, p), value, n);
                  }});
     return cudaSuccess;
   });

@@ -236,6 +236,7 @@ cudaError_t CUDARTAPI cudaDeviceEnablePeerAccess(int peer, unsigned int flags) {
     if (!exists(s, peer) || !can_reach(s, device, peer)) return cudaErrorInvalidDevice;
     if (s.devices[device].reaches[peer]) return cudaErrorPeerAccessAlreadyEnabled;
     s.devices[device].reaches[peer] = true;
+    memory_changed(s);
     return cudaSuccess;
   });
 }
@@ -246,6 +247,7 @@ cudaError_t CUDARTAPI cudaDeviceDisablePeerAccess(int peer) {
     if (!exists(s, peer)) return cudaErrorInvalidDevice;
     if (!device.reaches[peer]) return cudaErrorPeerAccessNotEnabled;
     device.reaches[peer] = false;
+    memory_changed(s);
     return cudaSuccess;
   });
 }

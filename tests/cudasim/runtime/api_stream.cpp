@@ -24,14 +24,14 @@ CUstream_st* find_stream(State& s, cudaStream_t handle, const char* function) {
 }
 
 CUevent_st* find_event(State& s, cudaEvent_t handle, const char* function) {
-  for (auto& event : s.events)
-    if (event.get() == handle) {
-      if (!event->destroyed) return handle;
-      violation(s, std::string(function) + " on a destroyed event (#" +
-                       std::to_string(event->number) + ")");
-      return nullptr;
-    }
-  violation(s, std::string(function) + ": not an event");
+  const auto event = s.events.find(handle);
+  if (event == s.events.end()) {
+    violation(s, std::string(function) + ": not an event");
+    return nullptr;
+  }
+  if (!handle->destroyed) return handle;
+  violation(
+      s, std::string(function) + " on a destroyed event (#" + std::to_string(handle->number) + ")");
   return nullptr;
 }
 
@@ -60,9 +60,10 @@ cudaError_t create_stream(State& s, cudaStream_t* out, unsigned flags, int prior
 cudaError_t create_event(State& s, cudaEvent_t* out, unsigned flags) {
   const unsigned known = cudaEventBlockingSync | cudaEventDisableTiming;
   if (!out || flags & ~known) return cudaErrorInvalidValue;
-  const int number = static_cast<int>(s.events.size()) + 1;
-  s.events.push_back(std::make_unique<CUevent_st>(CUevent_st{this_thread().device, number, flags}));
-  *out = s.events.back().get();
+  auto event =
+      std::make_unique<CUevent_st>(CUevent_st{this_thread().device, ++s.events_made, flags});
+  *out = event.get();
+  s.events.emplace(*out, std::move(event));
   return cudaSuccess;
 }
 
@@ -200,6 +201,11 @@ cudaError_t CUDARTAPI cudaEventDestroy(cudaEvent_t handle) {
     if (!event) return kBadHandle;
     event->destroyed = true;  // the recording lives on in the streams that wait for it
     event->latest.reset();
+    s.destroyed_events.push_back(event);
+    if (s.destroyed_events.size() > kDestroyedKept) {
+      s.events.erase(s.destroyed_events.front());
+      s.destroyed_events.pop_front();
+    }
     return cudaSuccess;
   });
 }

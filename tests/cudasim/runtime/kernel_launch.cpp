@@ -8,25 +8,45 @@
 namespace cudasim {
 namespace {
 
-KernelMemory snapshot(const State& s, int device) {
-  KernelMemory memory;
-  auto add = [&](const Allocation& a, std::uint8_t* written, std::string objection) {
-    if (!a.live) objection = "freed memory (" + describe(s, a.begin) + ")";
-    memory.ranges.push_back(
-        {reinterpret_cast<std::uint64_t>(a.begin), a.size, written, std::move(objection)});
+bool reachable(const State& s, int device, int owner) {
+  return owner == device || s.devices[device].reaches[owner];
+}
+
+std::shared_ptr<const KernelMemory> snapshot(State& s, int device) {
+  if (s.devices[device].kernel_memory) return s.devices[device].kernel_memory;
+  auto memory = std::make_shared<KernelMemory>();
+  memory->device = device;
+  auto add = [&](const Allocation& a, std::uint8_t* written) {
+    if (!a.live) return;
+    char* const bytes = bytes_at(s, a.begin);
+    memory->ranges.push_back({reinterpret_cast<std::uint64_t>(a.begin), a.size,
+                              reinterpret_cast<std::byte*>(bytes), written});
   };
   for (std::size_t i = 0; i < s.devices.size(); ++i) {
     const Device& owner = s.devices[i];
-    const bool reachable = static_cast<int>(i) == device || s.devices[device].reaches[i];
-    const std::string objection =
-        reachable ? "" : "memory of device " + std::to_string(i) + " without peer access";
-    for (const auto& [begin, a] : owner.allocations)
-      add(a, owner.written + (begin - owner.arena), objection);
+    if (!reachable(s, device, static_cast<int>(i))) continue;
+    for (const auto& [begin, a] : owner.allocations) add(a, owner.written + (begin - owner.arena));
   }
-  for (const auto& [begin, a] : s.pinned) add(a, nullptr, "");
-  std::sort(memory.ranges.begin(), memory.ranges.end(),
+  for (const auto& [begin, a] : s.pinned) add(a, nullptr);
+  std::sort(memory->ranges.begin(), memory->ranges.end(),
             [](const auto& a, const auto& b) { return a.begin < b.begin; });
-  return memory;
+  return s.devices[device].kernel_memory = memory;
+}
+
+// Why a kernel of `device` must not touch [address, address + size).
+std::string obstacle(const State& s, int device, std::uint64_t address, std::size_t size) {
+  const auto* p = reinterpret_cast<const char*>(address);
+  const Place place = locate(s, p);
+  if (place.forgotten) return "freed memory (" + describe(s, p) + ")";
+  const Allocation* a = place.allocation;
+  if (place.home == Home::pageable || !a || p >= a->begin + a->size)
+    return "outside any allocation";
+  if (!a->live) return "freed memory (" + describe(s, a->begin) + ")";
+  if (place.home == Home::device && !reachable(s, device, place.device))
+    return "memory of device " + std::to_string(place.device) + " without peer access";
+  if (p + size > a->begin + a->size)
+    return "across the end of an allocation of " + std::to_string(a->size) + " bytes";
+  return "memory that was allocated after the kernel had started";
 }
 
 // The limits of every compute capability in use (CUDA programming guide, table of technical
@@ -41,13 +61,6 @@ cudaError_t refuse(const LaunchShape& shape) {
   return cudaSuccess;
 }
 
-std::vector<int> devices_open_to(const State& s, int device) {
-  std::vector<int> open = {device};
-  for (std::size_t i = 0; i < s.devices.size(); ++i)
-    if (s.devices[device].reaches[i]) open.push_back(static_cast<int>(i));
-  return open;
-}
-
 void account_for(State& s, int device, const KernelOutcome& outcome) {
   s.statistics.instructions_run += outcome.instructions;
   for (const std::string& text : outcome.objections) violation(s, text);
@@ -60,19 +73,17 @@ const KernelMemory::Range* KernelMemory::find(std::uint64_t address, std::size_t
                                               std::string& reason) const {
   auto after = std::upper_bound(ranges.begin(), ranges.end(), address,
                                 [](std::uint64_t a, const Range& r) { return a < r.begin; });
-  reason = "outside any allocation";
-  if (after == ranges.begin()) return nullptr;
-  const Range& range = *std::prev(after);
-  if (address >= range.begin + range.size) return nullptr;
-  if (!range.objection.empty()) {
-    reason = range.objection;
-    return nullptr;
+  if (after != ranges.begin()) {
+    const Range& range = *std::prev(after);
+    if (address - range.begin < range.size && address + size <= range.begin + range.size)
+      return &range;
   }
-  if (address + size > range.begin + range.size) {
-    reason = "across the end of an allocation of " + std::to_string(range.size) + " bytes";
-    return nullptr;
-  }
-  return &range;
+  Quiet quiet;
+  State& s = state();
+  Lock lock(s.mutex, std::defer_lock);
+  if (!s.gated()) lock.lock();  // else whoever runs the kernel holds it
+  reason = obstacle(s, device, address, size);
+  return nullptr;
 }
 
 cudaError_t launch_kernel(const std::string& name, const LaunchShape& shape, cudaStream_t handle,
@@ -83,12 +94,11 @@ cudaError_t launch_kernel(const std::string& name, const LaunchShape& shape, cud
     if (cudaError_t error = refuse(shape)) return error;
     ++s.statistics.kernels_launched;
     const int device = stream->device;
-    auto memory = std::make_shared<KernelMemory>();
+    auto memory = std::make_shared<std::shared_ptr<const KernelMemory>>();
     auto outcome = std::make_shared<KernelOutcome>();
     enqueue(s, lock, *stream,
             {.kind = Operation::Kind::work,
              .what = name,
-             .devices = devices_open_to(s, device),
              .check =
                  [&s, device, memory] {
                    *memory = snapshot(s, device);
@@ -97,7 +107,7 @@ cudaError_t launch_kernel(const std::string& name, const LaunchShape& shape, cud
              .run =
                  [run = std::move(run), memory, outcome] {
                    Loud loud;
-                   *outcome = run(*memory);
+                   *outcome = run(**memory);
                  },
              .after = [&s, device, outcome] { account_for(s, device, *outcome); }});
     return cudaSuccess;

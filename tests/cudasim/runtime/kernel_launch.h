@@ -12,20 +12,22 @@
 
 namespace cudasim {
 
-// The memory of all devices and the pinned host memory as they are when a kernel starts.
+// The memory that a kernel of one device may touch, as it is when the kernel starts: that of its
+// device, of the peers it reaches, and pinned host memory.
 class KernelMemory {
  public:
   struct Range {
     std::uint64_t begin;
     std::size_t size;
+    std::byte* bytes;       // where it really lies
     std::uint8_t* written;  // one flag per byte; null: all of it counts as written
-    std::string objection;  // "" or why this kernel must not touch it
   };
 
   // The range that holds all of [address, address + size), or null and the reason.
   const Range* find(std::uint64_t address, std::size_t size, std::string& reason) const;
 
   std::vector<Range> ranges;  // ordered, disjoint
+  int device = 0;
 };
 
 struct KernelOutcome {

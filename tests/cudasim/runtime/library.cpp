@@ -92,16 +92,16 @@ std::string check(State& s, const Job& job) {
   return "";
 }
 
-void spoil(const Workspace& w) {
+void spoil(const State& s, const Workspace& w) {
   if (w.bytes == 0) return;
   {
     Loud loud;
     note_write(w.data, w.bytes);
   }
-  std::memset(w.data, kNaN, w.bytes);
+  std::memset(bytes_at(s, w.data), kNaN, w.bytes);
 }
 
-void run(Job& job) {
+void run(const State& s, Job& job) {
   {
     Loud loud;
     for (std::size_t i = 0; i < job.runs.size(); ++i)
@@ -110,9 +110,11 @@ void run(Job& job) {
         if (job.operation.operands[i].writes()) note_write(const_cast<char*>(r.begin), r.bytes);
       }
   }
-  spoil(job.operation.workspace);
-  job.objection = job.operation.compute(job.operation.operands);
-  spoil(job.operation.workspace);
+  std::vector<Operand> operands = job.operation.operands;
+  for (Operand& o : operands) o.data = bytes_at(s, o.data);
+  spoil(s, job.operation.workspace);
+  job.objection = job.operation.compute(operands);
+  spoil(s, job.operation.workspace);
 }
 
 void account_for(State& s, const Job& job) {
@@ -147,13 +149,6 @@ void report_overlaps(State& s, const Job& job) {
   }
 }
 
-std::vector<int> devices_within_reach(const State& s, int device) {
-  std::vector<int> open = {device};
-  for (std::size_t i = 0; i < s.devices.size(); ++i)
-    if (s.devices[device].reaches[i]) open.push_back(static_cast<int>(i));
-  return open;
-}
-
 }  // namespace
 
 HandleUse::HandleUse(const void* handle) : handle_(handle) {
@@ -173,12 +168,16 @@ HandleUse::~HandleUse() {
 }
 
 void add_object(State& s, const std::string& kind, const std::shared_ptr<void>& object) {
-  s.objects.push_back(object);
+  s.objects[object.get()] = object;
   s.handles[{kind, object.get()}] = ++s.handles_made;
 }
 
 void remove_object(State& s, const std::string& kind, const void* object) {
   s.handles.erase({kind, object});
+  s.destroyed_objects.push_back(object);
+  if (s.destroyed_objects.size() <= kDestroyedKept) return;
+  s.objects.erase(s.destroyed_objects.front());
+  s.destroyed_objects.pop_front();
 }
 
 bool find_object(State& s, const std::string& kind, const void* object, const char* function,
@@ -210,9 +209,8 @@ void enqueue_library(State& s, Lock& lock, CUstream_st& stream, LibraryOperation
   enqueue(s, lock, stream,
           {.kind = Operation::Kind::work,
            .what = job->operation.function,
-           .devices = devices_within_reach(s, stream.device),
            .check = [&s, job] { return check(s, *job); },
-           .run = [job] { run(*job); },
+           .run = [&s, job] { run(s, *job); },
            .after = [&s, job] { account_for(s, *job); }});
 }
 

@@ -48,8 +48,8 @@ auto library_call(const char* function, const void* handle, Translate&& translat
 
 // ---- handles and descriptors --------------------------------------------------------------------
 
-// Keeps `object` until reset(), so that a stale handle can be told from a live one; leaks() lists
-// it as "kind #n" until remove_object.
+// Keeps `object` long after remove_object, so that a stale handle can be told from a live one;
+// until then leaks() lists it as "kind #n".
 void add_object(State& s, const std::string& kind, const std::shared_ptr<void>& object);
 void remove_object(State& s, const std::string& kind, const void* object);
 

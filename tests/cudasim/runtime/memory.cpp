@@ -1,10 +1,13 @@
-// The memory of the simulated devices. Each device is one arena of address space that nobody may
-// touch, except while an operation runs that is allowed to; so a host program that dereferences a
-// device pointer faults at once (fault.cpp names it). Fresh memory is full of NaN (0xFF), freed
-// memory of 0xFE; between allocations lie red zones, and an address is never given out twice.
+// The memory of the simulated devices. The addresses of a device are an arena that nobody may
+// touch, so a host program that dereferences a device pointer faults at once (fault.cpp names it);
+// the bytes lie elsewhere, and only operations that have passed the checks get there. Fresh memory
+// is full of NaN (0xFF), freed memory of 0xFE; between allocations lie red zones, and an address is
+// never given out twice. What was freed long ago takes no memory.
 #include "runtime/state.h"
 
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -16,24 +19,28 @@ namespace {
 
 constexpr std::size_t kAlign = 256, kRedZone = 256, kPage = 4096;
 constexpr int kFresh = 0xFF, kFreed = 0xFE;
-// Addresses are not reused, so there have to be more of them than bytes. ThreadSanitizer pays for
-// every page of address space.
-std::size_t arena_size(std::size_t memory) {
-  const std::size_t least = under_thread_sanitizer() ? std::size_t{64} << 20 : std::size_t{1} << 30;
-  return std::max(least, 4 * memory);
-}
+// Addresses are not reused, so there have to be far more of them than bytes.
+constexpr std::size_t kArena = std::size_t{64} << 30, kLeastArena = std::size_t{1} << 30;
+constexpr std::size_t kStep = std::size_t{16} << 20;  // by which an arena's bytes grow
+// What was freed lately can still be named, and is full of kFreed.
+constexpr std::size_t kFreedBytesKept = std::size_t{16} << 20, kFreedKept = 512;
 
 std::size_t round_up(std::size_t n, std::size_t to) {
   return (n + to - 1) / to * to;
 }
 
-void* reserve(std::size_t bytes, int protection) {
-  void* p = mmap(nullptr, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (p == MAP_FAILED) {
-    std::fprintf(stderr, "cudasim: no address space for %zu bytes\n", bytes);
-    std::abort();
-  }
-  return p;
+void* try_to_reserve(std::size_t bytes) {
+  constexpr int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+  // not mmap(): ThreadSanitizer would touch its shadow of all these addresses
+  const long p = syscall(SYS_mmap, nullptr, bytes, PROT_NONE, flags, -1, 0);
+  return p == -1 ? nullptr : reinterpret_cast<void*>(p);
+}
+
+char* reserve(std::size_t bytes) {
+  void* const p = try_to_reserve(bytes);
+  if (p) return static_cast<char*>(p);
+  std::fprintf(stderr, "cudasim: no address space for %zu bytes\n", bytes);
+  std::abort();
 }
 
 const Allocation* at_or_before(const std::map<const char*, Allocation>& all, const void* p) {
@@ -41,12 +48,68 @@ const Allocation* at_or_before(const std::map<const char*, Allocation>& all, con
   return after == all.begin() ? nullptr : &std::prev(after)->second;
 }
 
-// A write by the simulator itself, into one device's arena.
-template <class Write>
-void with_arena(State& s, int device, Write&& write) {
-  open_arenas(s, {device}, true);
-  write();
-  open_arenas(s, {device}, false);
+void make_accessible(char* p, std::size_t bytes) {
+  if (mprotect(p, bytes, PROT_READ | PROT_WRITE) == 0) return;
+  std::fprintf(stderr, "cudasim: no memory for %zu bytes more\n", bytes);
+  std::abort();
+}
+
+void open_up_to(Device& d, std::size_t end) {
+  if (end <= d.open) return;
+  const std::size_t more = std::min(round_up(end, kStep), d.arena_size) - d.open;
+  make_accessible(d.bytes + d.open, more);
+  make_accessible(reinterpret_cast<char*>(d.written) + d.open, more);
+  d.open += more;
+}
+
+std::size_t span_of(const Allocation& a) {
+  return round_up(a.size, kAlign) + kRedZone;
+}
+
+// The pages of [begin, end), which lie in `range`, are given back if they lie in it as a whole.
+void give_back_pages(const Device& d, const char* begin, const char* end,
+                     const std::pair<const char* const, const char*>& range) {
+  const auto offset = [&](const char* p) { return static_cast<std::size_t>(p - d.arena); };
+  const std::size_t from =
+      std::max(offset(begin) / kPage * kPage, round_up(offset(range.first), kPage));
+  const std::size_t to =
+      std::min(round_up(offset(end), kPage), offset(range.second) / kPage * kPage);
+  if (from >= to) return;
+  madvise(d.bytes + from, to - from, MADV_DONTNEED);
+  madvise(d.written + from, to - from, MADV_DONTNEED);
+}
+
+// Joins [begin, end) with its neighbours that are forgotten.
+void forget(Device& d, const char* begin, const char* end) {
+  auto after = d.forgotten.lower_bound(begin);
+  auto range = after;
+  if (after != d.forgotten.begin() && std::prev(after)->second == begin) {
+    range = std::prev(after);
+    range->second = end;
+  } else {
+    range = d.forgotten.emplace_hint(after, begin, end);
+  }
+  if (after != d.forgotten.end() && after->first == end) {
+    range->second = after->second;
+    d.forgotten.erase(after);
+  }
+  give_back_pages(d, begin, end, *range);
+}
+
+void forget_old(Device& d) {
+  while (d.freed_bytes > kFreedBytesKept || d.freed.size() > kFreedKept) {
+    const auto oldest = d.allocations.find(d.freed.front());
+    const std::size_t span = span_of(oldest->second);
+    forget(d, oldest->first, oldest->first + span);
+    d.freed_bytes -= span;
+    d.allocations.erase(oldest);
+    d.freed.pop_front();
+  }
+}
+
+bool is_forgotten(const Device& d, const char* p) {
+  const auto after = d.forgotten.upper_bound(p);
+  return after != d.forgotten.begin() && p < std::prev(after)->second;
 }
 
 cudaError_t allocate(State& s, void** out, std::size_t size) {
@@ -65,7 +128,9 @@ cudaError_t allocate(State& s, void** out, std::size_t size) {
   device.top += taken + kRedZone;
   device.used += taken;
   device.allocations.emplace(begin, Allocation{begin, size, ++s.allocations_made, index});
-  with_arena(s, index, [&] { std::memset(begin, kFresh, size); });
+  open_up_to(device, device.top);
+  std::memset(bytes_at(s, begin), kFresh, size);
+  memory_changed(s);
   *out = begin;
   return cudaSuccess;
 }
@@ -82,7 +147,11 @@ cudaError_t release(State& s, Lock& lock, void* p) {
   if (!allocation.live) return cudaErrorInvalidValue;  // another thread was faster
   allocation.live = false;
   device.used -= round_up(allocation.size, kAlign);
-  with_arena(s, place.device, [&] { std::memset(p, kFreed, allocation.size); });
+  std::memset(bytes_at(s, p), kFreed, allocation.size);
+  device.freed.push_back(allocation.begin);
+  device.freed_bytes += span_of(allocation);
+  forget_old(device);
+  memory_changed(s);
   return cudaSuccess;
 }
 
@@ -92,10 +161,11 @@ cudaError_t allocate_pinned(State& s, void** out, std::size_t size) {
   *out = nullptr;
   if (size == 0) return cudaSuccess;
   const std::size_t pages = round_up(size, kPage);
-  char* const begin = static_cast<char*>(reserve(pages + kPage, PROT_NONE));
-  mprotect(begin, pages, PROT_READ | PROT_WRITE);
+  char* const begin = reserve(pages + kPage);
+  make_accessible(begin, pages);
   std::memset(begin, kFresh, size);
   s.pinned.emplace(begin, Allocation{begin, size, ++s.pinned_made, this_thread().device});
+  memory_changed(s);
   *out = begin;
   return cudaSuccess;
 }
@@ -105,7 +175,10 @@ cudaError_t release_pinned(State& s, void* p) {
   auto it = s.pinned.find(static_cast<const char*>(p));
   if (it == s.pinned.end() || !it->second.live) return cudaErrorInvalidValue;
   it->second.live = false;
-  mprotect(p, round_up(it->second.size, kPage), PROT_NONE);
+  const std::size_t pages = round_up(it->second.size, kPage);
+  mprotect(p, pages, PROT_NONE);
+  madvise(p, pages, MADV_DONTNEED);
+  memory_changed(s);
   return cudaSuccess;
 }
 
@@ -114,10 +187,13 @@ cudaError_t release_pinned(State& s, void* p) {
 void create_devices(State& s) {
   for (int i = 0; i < s.config.devices; ++i) {
     Device& device = s.devices.emplace_back();
-    device.arena_size = round_up(arena_size(s.config.memory), kPage);
-    device.arena = static_cast<char*>(
-        reserve(device.arena_size, s.gated() ? PROT_NONE : PROT_READ | PROT_WRITE));
-    device.written = static_cast<std::uint8_t*>(reserve(device.arena_size, PROT_READ | PROT_WRITE));
+    device.arena_size = kArena;
+    while (!(device.arena = static_cast<char*>(try_to_reserve(device.arena_size))) &&
+           device.arena_size > kLeastArena)
+      device.arena_size /= 2;
+    if (!device.arena) device.arena = reserve(device.arena_size);  // says so
+    device.bytes = reserve(device.arena_size);
+    device.written = reinterpret_cast<std::uint8_t*>(reserve(device.arena_size));
     device.top = kRedZone;
     device.reaches.assign(s.config.devices, false);
   }
@@ -126,6 +202,7 @@ void create_devices(State& s) {
 void release_memory(State& s) {
   for (Device& device : s.devices) {
     munmap(device.arena, device.arena_size);
+    munmap(device.bytes, device.arena_size);
     munmap(device.written, device.arena_size);
   }
   s.devices.clear();
@@ -134,18 +211,25 @@ void release_memory(State& s) {
   s.pinned.clear();
 }
 
-void open_arenas(State& s, const std::vector<int>& devices, bool open) {
-  if (!s.gated()) return;
-  for (int i : devices) {
-    Device& device = s.devices[i];
-    mprotect(device.arena, round_up(device.top, kPage), open ? PROT_READ | PROT_WRITE : PROT_NONE);
-  }
+void memory_changed(State& s) {
+  for (Device& device : s.devices) device.kernel_memory.reset();
+}
+
+char* bytes_at(const State& s, const void* p) {
+  const char* const at = static_cast<const char*>(p);
+  for (const Device& device : s.devices)
+    if (device.holds(p)) return device.bytes + (at - device.arena);
+  return const_cast<char*>(at);
 }
 
 Place locate(const State& s, const void* p) {
-  for (std::size_t i = 0; i < s.devices.size(); ++i)
-    if (s.devices[i].holds(p))
-      return {Home::device, static_cast<int>(i), at_or_before(s.devices[i].allocations, p)};
+  for (std::size_t i = 0; i < s.devices.size(); ++i) {
+    const Device& d = s.devices[i];
+    if (!d.holds(p)) continue;
+    const bool forgotten = is_forgotten(d, static_cast<const char*>(p));
+    return {Home::device, static_cast<int>(i), forgotten ? nullptr : at_or_before(d.allocations, p),
+            forgotten};
+  }
   const Allocation* pinned = at_or_before(s.pinned, p);
   if (pinned && static_cast<const char*>(p) < pinned->begin + pinned->size)
     return {Home::pinned, pinned->device, pinned};
@@ -158,6 +242,7 @@ std::string describe(const State& s, const void* p) {
   const bool device = place.home == Home::device;
   std::string where = device ? "memory of device " + std::to_string(place.device)
                              : std::string("pinned host memory");
+  if (place.forgotten) return where + ", freed long ago";
   if (!place.allocation) return where + ", before its first allocation";
   const Allocation& a = *place.allocation;
   return (a.live ? "" : "freed ") + where + ", " +
@@ -169,7 +254,8 @@ std::string describe(const State& s, const void* p) {
 std::string objection(const State& s, const void* p, std::size_t n) {
   const Place place = locate(s, p);
   if (place.home == Home::pageable || n == 0) return "";
-  if (place.allocation && !place.allocation->live) return "uses " + describe(s, p);
+  if (place.forgotten || (place.allocation && !place.allocation->live))
+    return "uses " + describe(s, p);
   const char* begin = static_cast<const char*>(p);
   const Allocation* a = place.allocation;
   if (!a || begin + n > a->begin + a->size)

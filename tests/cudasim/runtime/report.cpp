@@ -36,8 +36,9 @@ void start(State& s, const Config& config) {
   s.calls.clear();
   s.handles.clear();
   s.objects.clear();
+  s.destroyed_objects.clear();
   forget_data_races();
-  s.allocations_made = s.pinned_made = s.handles_made = s.calls_made = 0;
+  s.allocations_made = s.pinned_made = s.events_made = s.handles_made = s.calls_made = 0;
   s.statistics = {};
   create_devices(s);
 }
@@ -100,6 +101,7 @@ void reset(const Config& config) {
   stop_workers(s, lock);
   s.streams.clear();
   s.events.clear();
+  s.destroyed_events.clear();
   release_memory(s);
   start(s, config);
 }
@@ -133,10 +135,11 @@ std::vector<std::string> leaks() {
     if (!stream->destroyed)
       out.push_back(numbered("stream", stream->number) + " of device " +
                     std::to_string(stream->device));
-  for (const auto& event : s.events)
-    if (!event->destroyed)
-      out.push_back(numbered("event", event->number) + " of device " +
-                    std::to_string(event->device));
+  std::map<int, const CUevent_st*> live_events;  // in the order of creation
+  for (const auto& [handle, event] : s.events)
+    if (!event->destroyed) live_events[event->number] = handle;
+  for (const auto& [number, event] : live_events)
+    out.push_back(numbered("event", event->number) + " of device " + std::to_string(event->device));
   for (const auto& [handle, number] : s.handles)
     out.push_back(numbered(handle.first.c_str(), number));
   return out;
@@ -188,7 +191,7 @@ Statistics statistics() {
     for (const auto& [begin, a] : device.allocations) out.live_allocations += a.live;
   }
   for (const auto& stream : s.streams) out.live_streams += !stream->destroyed;
-  for (const auto& event : s.events) out.live_events += !event->destroyed;
+  out.live_events = s.events.size() - s.destroyed_events.size();
   return out;
 }
 

@@ -50,11 +50,9 @@ void run_work(State& s, Lock& lock, Operation& op) {
     std::string text = op.check();
     if (!text.empty()) return violation(s, op.what + " " + text);
   }
-  open_arenas(s, op.devices, true);
   if (!s.gated()) lock.unlock();
   op.run();
   if (!s.gated()) lock.lock();
-  open_arenas(s, op.devices, false);
   if (op.after) op.after();
 }
 

@@ -39,7 +39,6 @@ struct Operation {
   enum class Kind { work, record, wait, host_function };
   Kind kind;
   std::string what;                      // for reports: "cudaMemcpyAsync"
-  std::vector<int> devices{};            // whose memory opens while it runs
   std::function<std::string()> check{};  // under the lock, before run: "" or the objection
   std::function<void()> run{};
   std::function<void()> after{};  // under the lock again
@@ -81,14 +80,23 @@ struct Allocation {
   bool live = true;
 };
 
+class KernelMemory;
+
+// The memory that a program sees is a range of addresses that nobody may ever touch; the bytes lie
+// elsewhere, at the same offsets.
 struct Device {
-  char* arena = nullptr;            // inaccessible at rest, unless Schedule::threads
-  std::uint8_t* written = nullptr;  // one byte per byte of the arena: 1 = initialised
-  std::size_t arena_size = 0, top = 0;
+  char* arena = nullptr;            // what the program sees
+  char* bytes = nullptr;            // what is there
+  std::uint8_t* written = nullptr;  // one flag per byte: 1 = initialised
+  std::size_t arena_size = 0, open = 0, top = 0;
   std::size_t used = 0;
-  std::map<const char*, Allocation> allocations{};  // freed ones too: addresses are not reused
-  std::vector<bool> reaches{};                      // peer access from this device to that one
-  cudaError_t lost = cudaSuccess;                   // the sticky error
+  std::map<const char*, Allocation> allocations{};  // live ones, and those freed lately
+  std::deque<const char*> freed{};                  // lately, the oldest first
+  std::size_t freed_bytes = 0;
+  std::map<const char*, const char*> forgotten{};       // ranges freed long ago: begin, end
+  std::vector<bool> reaches{};                          // peer access from this device to that one
+  std::shared_ptr<const KernelMemory> kernel_memory{};  // until memory_changed()
+  cudaError_t lost = cudaSuccess;                       // the sticky error
 
   bool holds(const void* p) const { return p >= arena && p < arena + arena_size; }
 };
@@ -105,15 +113,17 @@ struct State {
   std::uint64_t generation = 0;  // of reset(): makes threads forget their device
   std::deque<Device> devices;
   std::vector<std::unique_ptr<CUstream_st>> streams;
-  std::vector<std::unique_ptr<CUevent_st>> events;
+  std::map<cudaEvent_t, std::unique_ptr<CUevent_st>> events;
+  std::deque<cudaEvent_t> destroyed_events;  // those in `events`, the oldest first
   std::map<const char*, Allocation> pinned;
   std::map<std::pair<std::string, const void*>, int> handles;
-  std::vector<std::shared_ptr<void>> objects;  // of libraries (library.h), destroyed ones too
+  std::map<const void*, std::shared_ptr<void>> objects;  // of libraries (library.h)
+  std::deque<const void*> destroyed_objects;             // those in `objects`, the oldest first
   std::vector<std::string> violations;
   bool violations_read = false;
   std::map<std::string, Injection, std::less<>> injections;
   std::map<std::string, int, std::less<>> calls;
-  int allocations_made = 0, pinned_made = 0, handles_made = 0, calls_made = 0;
+  int allocations_made = 0, pinned_made = 0, events_made = 0, handles_made = 0, calls_made = 0;
   std::mt19937_64 random;
   Statistics statistics;
 
@@ -133,6 +143,10 @@ ThreadState& this_thread();
 
 void violation(State& s, std::string text);
 
+// So many destroyed events, and objects of libraries, are kept, so that a stale handle is noticed
+// instead of meaning a new one.
+constexpr std::size_t kDestroyedKept = 1 << 16;
+
 // ---- memory.cpp ---------------------------------------------------------------------------------
 
 enum class Home { pageable, pinned, device };
@@ -140,16 +154,18 @@ enum class Home { pageable, pinned, device };
 struct Place {
   Home home = Home::pageable;
   int device = -1;
-  const Allocation* allocation = nullptr;  // null: none begins before it in its arena
+  const Allocation* allocation = nullptr;  // null: none begins before it, or it was freed long ago
+  bool forgotten = false;                  // freed long ago
 };
 Place locate(const State& s, const void* p);
+char* bytes_at(const State& s, const void* p);        // where what `p` points to really lies
 std::string describe(const State& s, const void* p);  // "256 bytes into cudaMalloc #1 on device 0"
 std::string objection(const State& s, const void* p,
                       std::size_t n);  // "" if [p, p + n) may be used
 
 void create_devices(State& s);
 void release_memory(State& s);
-void open_arenas(State& s, const std::vector<int>& devices, bool open);
+void memory_changed(State& s);  // what kernels may touch
 void mark_written(State& s, const void* p, std::size_t n);
 void copy_written(State& s, void* to, const void* from, std::size_t n);
 

@@ -10,6 +10,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,15 +21,14 @@ namespace {
 // The interpreter's view of the memory that a launch may touch.
 class LaunchMemory : public ptx::Memory {
  public:
-  explicit LaunchMemory(const KernelMemory& memory) : memory_(memory) {
-    regions_.reserve(memory.ranges.size());
-    for (const KernelMemory::Range& r : memory.ranges)
-      regions_.push_back({.address = r.begin, .size = r.size, .initialised = r.written});
-  }
+  explicit LaunchMemory(const KernelMemory& memory) : memory_(memory) {}
 
   const ptx::Region* find(std::uint64_t address, std::size_t size, std::string& reason) override {
-    const KernelMemory::Range* range = memory_.find(address, size, reason);
-    return range ? &regions_[range - memory_.ranges.data()] : nullptr;
+    const KernelMemory::Range* r = memory_.find(address, size, reason);
+    if (!r) return nullptr;
+    const ptx::Region region{
+        .address = r->begin, .size = r->size, .bytes = r->bytes, .initialised = r->written};
+    return &regions_.try_emplace(r, region).first->second;
   }
   bool listens() const override { return under_thread_sanitizer(); }
   void note_read(std::uint64_t address, std::size_t size) override {
@@ -40,7 +40,7 @@ class LaunchMemory : public ptx::Memory {
 
  private:
   const KernelMemory& memory_;
-  std::vector<ptx::Region> regions_;
+  std::map<const KernelMemory::Range*, ptx::Region> regions_;  // those that the kernel uses
 };
 
 // What a real device makes of it. Races and uninitialised reads go unnoticed there.
