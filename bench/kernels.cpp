@@ -217,27 +217,34 @@ void convolutions() {
   run("conv 3x3, 128 of 32-64, 4 x 4", 128, 32, 64, 4);
 }
 
-void pooling() {
-  const Array x = random_array({32, 64, 32, 32});
+void pooling(MemoryFormat format) {
+  const Array x = random_array({32, 64, 32, 32}).to(format);
   const Shape half{32, 64, 16, 16};
-  Array y = Array::empty(half, float32, cpu(0)), index = Array::empty(half, int32, cpu(0));
+  Array y = Array::empty(half, float32, cpu(0), format);
+  Array index = Array::empty(half, int32, cpu(0), format);
   Array dx = Array::empty_like(x), mean = Array::empty({32, 64, 1, 1}, float32, cpu(0));
   const Window2d window{.kernel = 2, .stride = 2};
   const AverageRule rule{.window = window}, all{.adaptive = true};
   Backend& b = backend(cpu(0));
   const std::int64_t bytes = x.nbytes();
+  const auto name = [format](const char* text) {
+    return str(text, format == MemoryFormat::contiguous ? "" : ", channels-last");
+  };
   report(
-      "max_pool 2x2", [&] { b.max_pool2d(window, x, y, index); }, "a copy", copy_of(bytes * 3 / 2));
-  report(
-      "max_pool 2x2, dx", [&] { b.max_pool2d_grad(window, index, y, dx); }, "a copy",
+      name("max_pool 2x2").c_str(), [&] { b.max_pool2d(window, x, y, index); }, "a copy",
       copy_of(bytes * 3 / 2));
   report(
-      "avg_pool 2x2", [&] { b.avg_pool2d(rule, x, y); }, "a copy", copy_of(bytes * 5 / 4));
+      name("max_pool 2x2, dx").c_str(), [&] { b.max_pool2d_grad(window, index, y, dx); }, "a copy",
+      copy_of(bytes * 3 / 2));
   report(
-      "avg_pool 2x2, dx", [&] { b.avg_pool2d_grad(rule, y, dx); }, "a copy",
+      name("avg_pool 2x2").c_str(), [&] { b.avg_pool2d(rule, x, y); }, "a copy",
       copy_of(bytes * 5 / 4));
   report(
-      "avg_pool to 1x1", [&] { b.avg_pool2d(all, x, mean); }, "a copy", copy_of(bytes));
+      name("avg_pool 2x2, dx").c_str(), [&] { b.avg_pool2d_grad(rule, y, dx); }, "a copy",
+      copy_of(bytes * 5 / 4));
+  report(
+      name("avg_pool to 1x1").c_str(), [&] { b.avg_pool2d(all, x, mean); }, "a copy",
+      copy_of(bytes));
 }
 
 }  // namespace
@@ -251,5 +258,6 @@ int main(int argc, char** argv) {
   updates();
   products();
   convolutions();
-  pooling();
+  pooling(MemoryFormat::contiguous);
+  pooling(MemoryFormat::channels_last);
 }

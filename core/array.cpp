@@ -115,17 +115,20 @@ MemoryFormat format_of(const Array& a) {
   return last ? MemoryFormat::channels_last : MemoryFormat::contiguous;
 }
 
+MemoryFormat nearest_format(const Array& a) {
+  const bool last = !a.is_contiguous() && order_of(a.shape(), a.strides()) == Order::channels_last;
+  return last ? MemoryFormat::channels_last : MemoryFormat::contiguous;
+}
+
 Shape Array::dense_strides() const {
-  if (is_dense()) return strides_;
-  return order_of(shape_, strides_) == Order::channels_last ? channels_last_strides(shape_)
-                                                            : contiguous_strides(shape_);
+  return is_dense() ? strides_ : strides_of(shape_, nearest_format(*this));
 }
 
 bool Array::is_contiguous() const {
   std::int64_t step = 1;
   for (int i = dim() - 1; i >= 0; --i) {
     if (shape_[i] == 0) return true;
-    if (shape_[i] != 1 && strides_[i] != step) return false;
+    if (shape_[i] != 1 && strides_[i] != step) return numel() == 0;
     step *= shape_[i];
   }
   return true;

@@ -201,5 +201,7 @@ class Array {
 
 /// channels_last: four dimensions, dense in that order, and not row-major too.
 MemoryFormat format_of(const Array& a);
+/// The format of a copy that keeps neighbours together: also of slices, which have gaps.
+MemoryFormat nearest_format(const Array& a);
 
 }  // namespace tandem

@@ -7,18 +7,26 @@
 namespace tandem {
 namespace {
 
-// The result of a pointwise op keeps the layout of its first dense operand, so that neighbours in
-// memory stay neighbours and the kernels see one long run.
-Array result_like(const Shape& shape, DType dtype, const Array& a, const Array* b = nullptr) {
-  for (const Array* x : {&a, b}) {
-    if (x == nullptr || x->shape() != shape) continue;
-    if (x->is_contiguous()) break;
-    if (x->is_dense()) {
-      Array y = Array::empty(shape, dtype, a.device());
-      return y.as_strided(shape, x->strides(), 0);
-    }
+bool expanded(const Array& x) {
+  for (int i = 0; i < x.dim(); ++i) {
+    if (x.size(i) > 1 && x.strides()[i] == 0) return true;
   }
-  return Array::empty(shape, dtype, a.device());
+  return false;
+}
+
+// The result of a pointwise op keeps the layout of its first operand that has its shape and
+// elements of its own, so that neighbours in memory stay neighbours and the kernels see one long
+// run.
+Array result_like(const Shape& shape, DType dtype, std::initializer_list<const Array*> operands) {
+  const Device device = (*std::find_if(operands.begin(), operands.end(), [](const Array* x) {
+                          return x->defined();
+                        }))->device();
+  Array y = Array::empty(shape, dtype, device);
+  for (const Array* x : operands) {
+    if (!x->defined() || x->shape() != shape || expanded(*x)) continue;
+    return x->is_contiguous() ? y : y.as_strided(shape, x->dense_strides(), 0);
+  }
+  return y;
 }
 
 bool accepts(Domain domain, DType dtype) {
@@ -107,14 +115,14 @@ Array unharmed(const Array& x, const Array& target) {
 
 Array map(MapOp op, const char* name, const Array& x, Scalars s) {
   check_domain(name, kMapDomains[std::size_t(op)], x.dtype());
-  Array y = result_like(x.shape(), x.dtype(), x);
+  Array y = result_like(x.shape(), x.dtype(), {&x});
   backend(x.device()).map(op, s, x, y);
   return y;
 }
 
 Array map_grad(MapOp op, const char* name, const Array& saved, const Array& dy, Scalars s) {
   check_same_device(name, {&saved, &dy});
-  Array dx = result_like(dy.shape(), dy.dtype(), saved.defined() ? saved : dy, &dy);
+  Array dx = result_like(dy.shape(), dy.dtype(), {&saved, &dy});
   backend(dy.device()).map_grad(op, s, saved, dy, dx);
   return dx;
 }
@@ -123,7 +131,7 @@ Array zip(ZipOp op, const char* name, const Array& a, const Array& b) {
   check_zip(op, name, a, b);
   const Shape shape = broadcast(name, a.shape(), b.shape());
   const bool compares = kZipCompares[std::size_t(op)];
-  Array y = result_like(shape, compares ? DType::boolean : a.dtype(), a, &b);
+  Array y = result_like(shape, compares ? DType::boolean : a.dtype(), {&a, &b});
   backend(a.device()).zip(op, a.expand(shape), b.expand(shape), y);
   return y;
 }
@@ -132,7 +140,8 @@ Array zip_grad(ZipOp op, const char* name, int operand, const Array& a, const Ar
                const Array& dy) {
   check_same_device(name, {&a, &b, &dy});
   auto expanded = [&](const Array& x) { return x.defined() ? x.expand(dy.shape()) : x; };
-  Array dx = result_like(dy.shape(), dy.dtype(), dy);
+  const Array &own = operand == 0 ? a : b, &other = operand == 0 ? b : a;
+  Array dx = result_like(dy.shape(), dy.dtype(), {&own, &other, &dy});
   backend(dy.device()).zip_grad(op, operand, expanded(a), expanded(b), dy, dx);
   return dx;
 }
@@ -153,7 +162,7 @@ Array where(const Array& condition, const Array& a, const Array& b) {
   check(a.dtype() == b.dtype(), "[where] operands are ", a.dtype(), " and ", b.dtype());
   const Shape shape =
       broadcast("where", condition.shape(), broadcast("where", a.shape(), b.shape()));
-  Array y = result_like(shape, a.dtype(), a, &b);
+  Array y = result_like(shape, a.dtype(), {&a, &b, &condition});
   backend(y.device()).where(condition.expand(shape), a.expand(shape), b.expand(shape), y);
   return y;
 }
@@ -278,13 +287,29 @@ Array softmax_grad(bool log, const Array& y, const Array& dy, int dim) {
 
 Array dropout(const DropoutKey& key, const Array& x) {
   check_domain("dropout", Domain::floats, x.dtype());
-  const Array dense = x.contiguous();
-  Array y = Array::empty(x.shape(), x.dtype(), x.device());
-  backend(x.device()).dropout(key, dense, y);
+  const MemoryFormat format = nearest_format(x);
+  Array y = Array::empty(x.shape(), x.dtype(), x.device(), format);
+  backend(x.device()).dropout(key, x.to(format), y);
   return y;
 }
 
 // ---- copies
+
+namespace {
+
+// A 4-D array goes into one of the other layout.
+void count_if_converted(const Array& from, const Array& to) {
+  const auto last = [](const Array& a) { return nearest_format(a) == MemoryFormat::channels_last; };
+  const auto rows = [](const Array& a) {
+    return nearest_format(a) == MemoryFormat::contiguous &&
+           !a.is_contiguous(MemoryFormat::channels_last) && !expanded(a);
+  };
+  if (from.dim() == 4 && ((last(from) && rows(to)) || (rows(from) && last(to)))) {
+    trace::count_conversion();
+  }
+}
+
+}  // namespace
 
 void copy(Array& to, const Array& from) {
   check(to.shape() == from.shape() && to.dtype() == from.dtype(), "[copy] ", from.dtype(), " ",
@@ -293,23 +318,44 @@ void copy(Array& to, const Array& from) {
   to.storage()->raise_version();
   if (to.numel() == 0) return;
   if (to.device() == from.device()) {
+    count_if_converted(from, to);
     backend(to.device()).copy(unharmed(from, to), to);
     return;
   }
-  const bool same_layout =
-      to.strides() == from.strides() ? to.is_dense() : to.is_contiguous() && from.is_contiguous();
-  const Array source = same_layout ? from : from.contiguous();
-  Array target =
-      same_layout || to.is_contiguous() ? to : Array::empty(to.shape(), to.dtype(), to.device());
+  const bool last = from.is_contiguous(MemoryFormat::channels_last) &&
+                    to.is_contiguous(MemoryFormat::channels_last);
+  const bool same_layout = to.strides() == from.strides()
+                               ? to.is_dense()
+                               : last || (to.is_contiguous() && from.is_contiguous());
+  // What travels is dense: as the target lies if that is dense, else as the source does.
+  const MemoryFormat format = nearest_format(to.is_dense() ? to : from);
+  const Array source = same_layout ? from : from.to(format);
+  Array target = same_layout || to.is_contiguous(format)
+                     ? to
+                     : Array::empty(to.shape(), to.dtype(), to.device(), format);
   backend(to.device())
       .copy_from_device(target.fresh_data(), backend(from.device()), source.data(), to.nbytes());
   trace::count_copy(from.device(), to.device(), to.nbytes());
-  if (target.storage() != to.storage()) backend(to.device()).copy(target, to);
+  if (target.storage() == to.storage()) return;
+  count_if_converted(target, to);
+  backend(to.device()).copy(target, to);
 }
 
 void fill(Array& to, double value) {
   to.storage()->raise_version();
   backend(to.device()).fill(to, value);
+}
+
+MemoryFormat common_format(std::span<const Array> arrays) {
+  MemoryFormat format = MemoryFormat::contiguous;
+  for (const Array& a : arrays) {
+    if (nearest_format(a) == MemoryFormat::channels_last) {
+      format = MemoryFormat::channels_last;
+    } else if (a.dim() != 4 || (a.size(1) > 1 && a.size(2) * a.size(3) > 1 && a.numel() > 0)) {
+      return MemoryFormat::contiguous;
+    }
+  }
+  return format;
 }
 
 Array concat(std::span<const Array> arrays, int dim) {
@@ -325,10 +371,11 @@ Array concat(std::span<const Array> arrays, int dim) {
           a.shape(), " does not fit to ", arrays[0].dtype(), " ", arrays[0].shape(),
           " along dimension ", dim);
   }
-  Array y = Array::empty(shape, arrays[0].dtype(), arrays[0].device());
+  Array y = Array::empty(shape, arrays[0].dtype(), arrays[0].device(), common_format(arrays));
   std::int64_t start = 0;
   for (const Array& a : arrays) {
     Array part = y.narrow(dim, start, a.size(dim));
+    count_if_converted(a, part);
     if (a.numel() > 0) backend(y.device()).copy(a, part);
     start += a.size(dim);
   }

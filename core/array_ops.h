@@ -2,8 +2,8 @@
 //
 // These functions check, resolve broadcasting, allocate the result and call the backend. They know
 // nothing of history: ops/ adds that. All operands must be on one device, else UsageError naming
-// both. Results are row-major unless a comment says otherwise; maps and zips keep the layout of
-// their first dense operand.
+// both. Results are row-major unless a comment says otherwise; maps, zips and dropout keep the
+// layout of their first operand of the result's shape.
 #pragma once
 
 #include <span>
@@ -79,7 +79,10 @@ Array dropout(const DropoutKey& key, const Array& x);
 /// to = from, across devices if need be (counted in trace.h), any strides; one write of `to`.
 void copy(Array& to, const Array& from);
 void fill(Array& to, double value);
-/// Joins along `dim`; all other sizes equal. REQUIRES: at least one, on one device, of one dtype.
+/// channels_last if all of them lie so (or may be seen so), and not all are contiguous too.
+MemoryFormat common_format(std::span<const Array> arrays);
+/// Joins along `dim`, in their common_format(); all other sizes equal. REQUIRES: at least one, on
+/// one device, of one dtype.
 Array concat(std::span<const Array> arrays, int dim);
 
 /// Throws UsageError if elements of `a` share memory (strides of zero): what is written in place

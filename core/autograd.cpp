@@ -242,7 +242,10 @@ void accumulate_grad(TensorImpl& leaf, Array g) {
   const CategoryScope scope(Category::gradient);
   const Array& x = leaf.value;
   const bool row_major = x.is_contiguous() || !x.is_dense();
-  const bool alike = row_major ? g.is_contiguous() : g.strides() == x.strides();
+  const bool last = format_of(x) == MemoryFormat::channels_last;
+  const bool alike = row_major ? g.is_contiguous()
+                     : last    ? g.is_contiguous(MemoryFormat::channels_last)
+                               : g.strides() == x.strides();
   const bool is_root = &g.storage()->root() == g.storage().get();
   const bool whole = g.nbytes() == g.storage()->bytes() &&
                      (is_root || g.storage()->category() == Category::gradient);
@@ -303,7 +306,7 @@ std::vector<Tensor> grad(std::span<const Tensor> outputs, std::span<const Tensor
         }
       });
   std::vector<Tensor> grads;
-  for (Array& g : found) grads.push_back(g.defined() ? Tensor(g.contiguous()) : Tensor());
+  for (Array& g : found) grads.push_back(g.defined() ? Tensor(g.to(nearest_format(g))) : Tensor());
   return grads;
 }
 

@@ -71,7 +71,7 @@ Tensor Tensor::contiguous(MemoryFormat format) const {
   if (a.is_contiguous(format)) return *this;
   return record(
       "contiguous", a.to(format), {*this},
-      [back = format_of(a)](const Array& dy, const Wanted&) { return dy.to(back); },
+      [back = nearest_format(a)](const Array& dy, const Wanted&) { return dy.to(back); },
       Keeps::nothing);
 }
 

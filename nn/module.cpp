@@ -96,6 +96,10 @@ void Module::to(DType dtype) {
   convert(*this, [dtype](const Array& a) { return is_floating(a.dtype()) ? a.to(dtype) : a; });
 }
 
+void Module::to(MemoryFormat format) {
+  convert(*this, [format](const Array& a) { return a.dim() == 4 ? a.to(format) : a; });
+}
+
 void Module::train(bool on) {
   struct Train final : Visitor {
     bool on;

@@ -48,6 +48,8 @@ struct Module {
   void to(Device device);
   /// Converts parameters and buffers of floating types.
   void to(DType dtype);
+  /// Changes the layout of those with four dimensions.
+  void to(MemoryFormat format);
   /// Sets `training` of this module and all modules below.
   void train(bool on = true);
   void eval() { train(false); }

@@ -84,7 +84,8 @@ std::shared_ptr<Engine::Pass> Engine::begin(const Arguments& in, const Split& sp
   for (std::size_t i = 0; i < in.tensors.size(); ++i) {
     const Tensor& t = in.tensors[i];
     if (t.defined()) {
-      pass->inputs.push_back({true, in.is_batch[i], t.shape(), t.dtype(), t.device()});
+      pass->inputs.push_back(
+          {true, in.is_batch[i], t.shape(), t.dtype(), t.device(), nearest_format(t.array())});
     } else {
       pass->inputs.push_back({});
     }

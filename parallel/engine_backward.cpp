@@ -21,7 +21,7 @@ class Engine::OtherGradients {
       const Pass::Input& x = pass.inputs[i];
       const bool join = x.is_batch && pass.members.size() > 1;
       if (join && wanted[pass.node_inputs.size() + i]) {
-        whole_[i] = Array::empty(x.shape, x.dtype, x.home);
+        whole_[i] = Array::empty(x.shape, x.dtype, x.home, x.format);
       }
     }
   }

@@ -35,7 +35,9 @@ Gathering plan_gather(std::span<const Array> parts, Device device, int dim) {
   }
   Shape shape = a.shape();
   shape[dim] = g.first.back();
-  if (parts.size() > 1) g.whole = Array::empty(shape, a.dtype(), device);
+  if (parts.size() > 1) {
+    g.whole = Array::empty(shape, a.dtype(), device, common_format(parts));
+  }
   return g;
 }
 

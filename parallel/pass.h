@@ -30,6 +30,7 @@ struct Engine::Pass {
     Shape shape;
     DType dtype;
     Device home;
+    MemoryFormat format;
   };
 
   std::shared_ptr<Engine> engine;

@@ -117,8 +117,8 @@ void Replicas::make_local(int rank) {
     const Array& m = master[std::size_t(i)].array();
     Array place = m;
     if (rank > 0) {
-      place =
-          i < parameters ? layout.carve(blocks, i) : Array::empty(m.shape(), m.dtype(), devices[r]);
+      place = i < parameters ? layout.carve(blocks, i)
+                             : Array::empty(m.shape(), m.dtype(), devices[r], nearest_format(m));
       home_[r].push_back(place);
     }
     local[r].push_back(Tensor(std::move(place)));
@@ -129,7 +129,9 @@ bool Replicas::fits() const {
   for (int i = 0; i < size(); ++i) {
     const Array& m = master[std::size_t(i)].array();
     const Array& l = local[0][std::size_t(i)].array();
-    if (m.shape() != l.shape() || m.dtype() != l.dtype()) return false;
+    const bool alike =
+        m.shape() == l.shape() && m.dtype() == l.dtype() && nearest_format(m) == nearest_format(l);
+    if (!alike) return false;
   }
   return true;
 }

@@ -98,9 +98,10 @@ std::vector<Tensor> scatter(const Tensor& x, const std::vector<Device>& devices,
   const std::size_t n = chunks.size();
   return record_many(
       "scatter", std::move(chunks), {gradient_edge(x)}, std::vector<bool>(n, differentiable),
-      [split, dim, shape = x.shape(), dtype = x.dtype(), home = x.device()](
-          std::span<const Array> dy, const Wanted&, std::span<Array> grads) {
-        Array dx = Array::zeros(shape, dtype, home);
+      [split, dim, shape = x.shape(), format = nearest_format(x.array()), dtype = x.dtype(),
+       home = x.device()](std::span<const Array> dy, const Wanted&, std::span<Array> grads) {
+        Array dx = Array::empty(shape, dtype, home, format);
+        fill(dx, 0);
         const std::vector<int> active = split.active();
         for (std::size_t i = 0; i < dy.size(); ++i) {
           if (!dy[i].defined()) continue;

@@ -5,7 +5,8 @@
 // where columns' are added back to where the columns came from. The columns are made a tile of
 // positions at a time, so that they stay in the cache and workspace is bounded: one tile, and one
 // image with its padding around it. Samples are computed one by one: their bits do not depend on
-// the batch. Products: gemm.cpp.
+// the batch. Images that are not row-major, or of 16-bit floats, are packed one by one on the way
+// in and unpacked on the way out. Products: gemm.cpp.
 #include <algorithm>
 
 #include <tandem/core/cpu/backend.h>
@@ -175,19 +176,64 @@ host::Matrix<T> weights_of(const Geometry& g, const T* w, std::int64_t image) {
   return {w + image % g.groups * g.outputs * g.depth(), g.outputs, g.depth(), g.depth()};
 }
 
+// The images of an array, one after the other, as the loops above need them: row-major, and of the
+// type that is computed in. They are used where they lie if they lie so.
 template <class T>
-void forward(const Geometry& g, const T* x, const T* w, const T* bias, T* y, Device device) {
-  Workspace<T> space(g, device);
-  for (std::int64_t i = 0; i < g.images; ++i, x += g.image_size(), y += g.output_size()) {
+class Images {
+ public:
+  Images(const Array& a, std::int64_t groups, CpuBackend& backend)
+      : array_(a), groups_(groups), channels_(a.size(1) / groups), backend_(backend) {
+    if (a.dtype() == dtype_of<T> && a.is_contiguous()) return;
+    place_ = Array::empty({1, channels_, a.size(2), a.size(3)}, dtype_of<T>, a.device());
+  }
+
+  const T* read(std::int64_t image) {
+    if (!place_.defined()) return array_.data<T>() + image * size();
+    transfer(part(image), place_);
+    return place_.data<T>();
+  }
+  // Room for the image, which store() then puts where it belongs.
+  T* write(std::int64_t image) {
+    return place_.defined() ? place_.fresh_data<T>() : array_.fresh_data<T>() + image * size();
+  }
+  void store(std::int64_t image) {
+    if (!place_.defined()) return;
+    Array to = part(image);
+    transfer(place_, to);
+  }
+
+ private:
+  std::int64_t size() const { return channels_ * array_.size(2) * array_.size(3); }
+  Array part(std::int64_t image) const {
+    return array_.narrow(0, image / groups_, 1).narrow(1, image % groups_ * channels_, channels_);
+  }
+  void transfer(const Array& from, Array& to) {
+    from.dtype() == to.dtype() ? backend_.copy(from, to) : backend_.cast(from, to);
+  }
+
+  Array array_;
+  std::int64_t groups_, channels_;
+  CpuBackend& backend_;
+  Array place_;  // undefined: not needed
+};
+
+template <class T>
+void forward(const Geometry& g, const Array& x, const T* w, const T* bias, const Array& y,
+             CpuBackend& backend) {
+  Workspace<T> space(g, backend.device());
+  Images<T> images(x, g.groups, backend), results(y, g.groups, backend);
+  for (std::int64_t i = 0; i < g.images; ++i) {
+    T* out = results.write(i);
     for (std::int64_t o = 0; o < g.outputs; ++o) {
       const T start = bias ? bias[i % g.groups * g.outputs + o] : T(0);
-      std::fill_n(y + o * g.positions(), g.positions(), start);
+      std::fill_n(out + o * g.positions(), g.positions(), start);
     }
-    const T* image = with_padding(g, x, space);
+    const T* image = with_padding(g, images.read(i), space);
     space.for_each_tile(g, [&](const Tile<T>& tile) {
-      host::add_product(weights_of(g, w, i), gather_columns(g, tile, image), y + tile.begin,
+      host::add_product(weights_of(g, w, i), gather_columns(g, tile, image), out + tile.begin,
                         g.positions());
     });
+    results.store(i);
   }
 }
 
@@ -198,38 +244,46 @@ host::Matrix<T> part_of(const Geometry& g, const T* dy, const Tile<T>& tile) {
 }
 
 template <class T>
-void input_gradient(const Geometry& g, const T* w, const T* dy, T* dx, Device device) {
-  Workspace<T> space(g, device);
-  std::fill_n(dx, g.images * g.image_size(), T(0));
-  for (std::int64_t i = 0; i < g.images; ++i, dx += g.image_size(), dy += g.output_size()) {
+void input_gradient(const Geometry& g, const T* w, const Array& dy, const Array& dx,
+                    CpuBackend& backend) {
+  Workspace<T> space(g, backend.device());
+  Images<T> grads(dy, g.groups, backend), results(dx, g.groups, backend);
+  for (std::int64_t i = 0; i < g.images; ++i) {
     const bool padded = g.padded_size() > 0;
-    T* image = padded ? space.padded() : dx;
-    if (padded) std::fill_n(image, g.padded_size(), T(0));
+    const T* grad = grads.read(i);
+    T* out = results.write(i);
+    T* image = padded ? space.padded() : out;
+    std::fill_n(image, padded ? g.padded_size() : g.image_size(), T(0));
     host::Matrix<T> weights = weights_of(g, w, i);
     weights.transposed = true;
     space.for_each_tile(g, [&](const Tile<T>& tile) {
-      const host::Matrix<T> out = part_of(g, dy, tile);
-      if (g.pointwise()) return host::add_product(weights, out, dx + tile.begin, g.positions());
+      const host::Matrix<T> part = part_of(g, grad, tile);
+      if (g.pointwise()) return host::add_product(weights, part, out + tile.begin, g.positions());
       std::fill_n(tile.columns, g.depth() * tile.count, T(0));
-      host::add_product(weights, out, tile.columns, tile.count);
+      host::add_product(weights, part, tile.columns, tile.count);
       scatter_columns(g, tile, image);
     });
-    if (!padded) continue;
-    for_each_row(g, dx, image, [&](T* row, const T* line) { std::copy_n(line, g.width, row); });
+    if (padded) {
+      for_each_row(g, out, image, [&](T* row, const T* line) { std::copy_n(line, g.width, row); });
+    }
+    results.store(i);
   }
 }
 
 template <class T>
-void weight_gradient(const Geometry& g, const T* x, const T* dy, T* dw, Device device) {
-  Workspace<T> space(g, device);
+void weight_gradient(const Geometry& g, const Array& x, const Array& dy, T* dw,
+                     CpuBackend& backend) {
+  Workspace<T> space(g, backend.device());
+  Images<T> images(x, g.groups, backend), grads(dy, g.groups, backend);
   const std::int64_t weights = g.outputs * g.depth();
   std::fill_n(dw, g.groups * weights, T(0));
-  for (std::int64_t i = 0; i < g.images; ++i, x += g.image_size(), dy += g.output_size()) {
-    const T* image = with_padding(g, x, space);
+  for (std::int64_t i = 0; i < g.images; ++i) {
+    const T* image = with_padding(g, images.read(i), space);
+    const T* grad = grads.read(i);
     space.for_each_tile(g, [&](const Tile<T>& tile) {
       host::Matrix<T> columns = gather_columns(g, tile, image);
       columns.transposed = true;
-      host::add_product(part_of(g, dy, tile), columns, dw + i % g.groups * weights, g.depth());
+      host::add_product(part_of(g, grad, tile), columns, dw + i % g.groups * weights, g.depth());
     });
   }
 }
@@ -240,19 +294,16 @@ void in_compute_type(DType dtype, F f) {
   dtype == float64 ? f(double()) : f(float());
 }
 
-// An operand as the loops above need it: row-major, in the type that is computed in.
-Array prepared(const Array& a) {
-  if (!a.defined()) return a;
-  return a.to(a.dtype() == float64 ? float64 : float32).contiguous();
+DType compute_type(const Array& a) {
+  return a.dtype() == float64 ? float64 : float32;
 }
 
-// What is computed into: `y` itself, or an array of the compute type that store() rounds.
-Array target(const Array& y) {
-  const bool own = y.is_contiguous() && (y.dtype() == float32 || y.dtype() == float64);
-  return own ? y : Array::empty(y.shape(), y.dtype() == float64 ? float64 : float32, y.device());
-}
-void store(const Array& from, Array& y, CpuBackend& backend) {
-  if (!from.same_as(y)) backend.cast(from, y);
+// Weights or biases as the loops need them: row-major, in the type that is computed in.
+Array prepared(const Array& a, CpuBackend& backend) {
+  if (!a.defined() || (a.dtype() == compute_type(a) && a.is_contiguous())) return a;
+  Array packed = Array::empty(a.shape(), compute_type(a), a.device());
+  backend.cast(a, packed);
+  return packed;
 }
 
 }  // namespace
@@ -261,37 +312,30 @@ void CpuBackend::conv2d(const Window2d& window, std::int64_t groups, const Array
                         const Array& bias, Array& y) {
   const CategoryScope scope(Category::workspace);
   const Geometry g(window, groups, x, y);
-  const Array in = prepared(x), weight = prepared(w), start = prepared(bias);
-  Array out = target(y);
+  const Array weight = prepared(w, *this), start = prepared(bias, *this);
   in_compute_type(y.dtype(), [&]<class T>(T) {
-    forward<T>(g, in.data<T>(), weight.data<T>(), start.defined() ? start.data<T>() : nullptr,
-               out.fresh_data<T>(), device());
+    forward<T>(g, x, weight.data<T>(), start.defined() ? start.data<T>() : nullptr, y, *this);
   });
-  store(out, y, *this);
 }
 
 void CpuBackend::conv2d_grad_input(const Window2d& window, std::int64_t groups, const Array& w,
                                    const Array& dy, Array& dx) {
   const CategoryScope scope(Category::workspace);
   const Geometry g(window, groups, dx, dy);
-  const Array weight = prepared(w), grad = prepared(dy);
-  Array out = target(dx);
-  in_compute_type(dx.dtype(), [&]<class T>(T) {
-    input_gradient<T>(g, weight.data<T>(), grad.data<T>(), out.fresh_data<T>(), device());
-  });
-  store(out, dx, *this);
+  const Array weight = prepared(w, *this);
+  in_compute_type(dx.dtype(),
+                  [&]<class T>(T) { input_gradient<T>(g, weight.data<T>(), dy, dx, *this); });
 }
 
 void CpuBackend::conv2d_grad_weight(const Window2d& window, std::int64_t groups, const Array& x,
                                     const Array& dy, Array& dw) {
   const CategoryScope scope(Category::workspace);
   const Geometry g(window, groups, x, dy);
-  const Array in = prepared(x), grad = prepared(dy);
-  Array out = target(dw);
-  in_compute_type(dw.dtype(), [&]<class T>(T) {
-    weight_gradient<T>(g, in.data<T>(), grad.data<T>(), out.fresh_data<T>(), device());
-  });
-  store(out, dw, *this);
+  const bool own = dw.is_contiguous() && dw.dtype() == compute_type(dw);
+  Array sum = own ? dw : Array::empty(dw.shape(), compute_type(dw), device());
+  in_compute_type(dw.dtype(),
+                  [&]<class T>(T) { weight_gradient<T>(g, x, dy, sum.fresh_data<T>(), *this); });
+  if (!own) cast(sum, dw);
 }
 
 }  // namespace tandem

@@ -17,24 +17,66 @@ void row_scales(const DropoutKey key, std::int64_t row, std::int64_t first, std:
   }
 }
 
+template <class T>
+T scaled(T x, float scale) {
+  using C = std::conditional_t<host::is_half<T>, float, T>;
+  return host::convert<T>(C(C(x) * C(scale)));
+}
+
+// A row of n elements.
+template <class T>
+void drop_row(const DropoutKey& key, std::int64_t row, std::int64_t n, const T* x, T* y) {
+  float scales[host::kBlock];
+  for (std::int64_t i = 0; i < n; i += host::kBlock) {
+    const std::int64_t m = std::min(host::kBlock, n - i);
+    row_scales(key, row, i, (m + 3) / 4, scales);
+    for (std::int64_t j = 0; j < m; ++j) y[i + j] = scaled(x[i + j], scales[j]);
+  }
+}
+
+// The same for a row that lies as (pixels, channels) while its positions count as (channels,
+// pixels): some channels of some pixels at a time, so that both stay in the cache.
+template <class T>
+void drop_image(const DropoutKey& key, std::int64_t row, std::int64_t channels, std::int64_t pixels,
+                const T* x, T* y) {
+  constexpr std::int64_t kChannels = 16, kPixels = 64;
+  float scales[kChannels][kPixels + 8];
+  std::array<std::int64_t, std::size_t(kChannels)> skipped{};
+  for (std::int64_t c = 0; c < channels; c += kChannels) {
+    const std::int64_t n = std::min(kChannels, channels - c);
+    for (std::int64_t p = 0; p < pixels; p += kPixels) {
+      const std::int64_t m = std::min(kPixels, pixels - p);
+      for (std::int64_t k = 0; k < n; ++k) {
+        const std::int64_t at = (c + k) * pixels + p, first = at / 4 * 4;
+        skipped[std::size_t(k)] = at - first;
+        row_scales(key, row, first, (at + m - first + 3) / 4, scales[k]);
+      }
+      for (std::int64_t j = 0; j < m; ++j) {
+        const std::int64_t at = (p + j) * channels + c;
+        for (std::int64_t k = 0; k < n; ++k) {
+          y[at + k] = scaled(x[at + k], scales[k][j + skipped[std::size_t(k)]]);
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 
 void CpuBackend::dropout(const DropoutKey& key, const Array& x, Array& y) {
   if (y.numel() == 0) return;
   const std::int64_t rows = x.dim() > 0 ? x.size(0) : 1;
   const std::int64_t n = x.numel() / rows;
+  const bool images = format_of(x) == MemoryFormat::channels_last;
   host::with_type(x.dtype(), [&]<class T>(host::Type<T>) {
-    using C = std::conditional_t<host::is_half<T>, float, T>;
     const T* in = x.data<T>();
     T* out = y.fresh_data<T>();
-    float scales[host::kBlock];
-    for (std::int64_t row = 0; row < rows; ++row, in += n, out += n) {
-      for (std::int64_t i = 0; i < n; i += host::kBlock) {
-        const std::int64_t m = std::min(host::kBlock, n - i);
-        row_scales(key, key.first_row + row, i, (m + 3) / 4, scales);
-        for (std::int64_t j = 0; j < m; ++j) {
-          out[i + j] = host::convert<T>(C(C(in[i + j]) * C(scales[j])));
-        }
+    for (std::int64_t i = 0; i < rows; ++i, in += n, out += n) {
+      const std::int64_t row = key.first_row + i;
+      if (images) {
+        drop_image(key, row, x.size(1), x.size(2) * x.size(3), in, out);
+      } else {
+        drop_row(key, row, n, in, out);
       }
     }
   });

@@ -1,4 +1,8 @@
 // Pooling, image by image; 16-bit floats are computed in float32 and rounded once.
+//
+// Row-major images are planes of one channel, (H, W), and neighbours in memory are neighbouring
+// windows. Channels-last ones are a single plane, (H, W, C), and the inner loops run over channels.
+// The order in which the elements of a window are visited is the same.
 #include <algorithm>
 #include <limits>
 #include <vector>
@@ -21,13 +25,42 @@ void with_float(DType dtype, F&& f) {
   });
 }
 
-// Sizes of the images on either side; x (N, C, H, W), y (N, C, P, Q).
+// Both sides as planes: x (count, H, W, channels), y (count, P, Q, channels).
 struct Planes {
-  std::int64_t count, h, w, p, q;
+  MemoryFormat format;
+  std::int64_t count, channels, h, w, p, q;
 
-  Planes(const Array& x, const Array& y)
-      : count(x.size(0) * x.size(1)), h(x.size(2)), w(x.size(3)), p(y.size(2)), q(y.size(3)) {}
+  // In the layout of `written`, one of the two.
+  Planes(const Array& x, const Array& y, const Array& written)
+      : format(common(x, y, written)),
+        count(x.size(0) * x.size(1)),
+        channels(1),
+        h(x.size(2)),
+        w(x.size(3)),
+        p(y.size(2)),
+        q(y.size(3)) {
+    if (format == MemoryFormat::contiguous) return;
+    channels = x.size(1);
+    count = x.size(0);
+  }
+
+ private:
+  static MemoryFormat common(const Array& x, const Array& y, const Array& written) {
+    constexpr auto last = MemoryFormat::channels_last;
+    return x.is_contiguous(last) && y.is_contiguous(last) && format_of(x) != format_of(y)
+               ? last  // one is of both layouts
+               : format_of(written);
+  }
 };
+
+// What is read, in the layout of what is written.
+Array laid_out(const Planes& s, const Array& a) {
+  if (a.is_contiguous(s.format)) return a;
+  const CategoryScope scope(Category::workspace);
+  Array packed = Array::empty(a.shape(), a.dtype(), a.device(), s.format);
+  backend(a.device()).copy(a, packed);
+  return packed;
+}
 
 // ---- the largest
 
@@ -68,7 +101,7 @@ void take_larger(const std::vector<Reach>& kernel, std::int64_t step, const T* r
 }
 
 template <class T>
-void largest(const Planes& s, const Window2d& win, const T* x, T* y, std::int32_t* index) {
+void largest_of_rows(const Planes& s, const Window2d& win, const T* x, T* y, std::int32_t* index) {
   const std::vector<Reach> kernel = reaches(s, win);
   std::vector<Compute<T>> best(static_cast<std::size_t>(s.q));
   std::vector<std::int32_t> at(static_cast<std::size_t>(s.q));
@@ -85,6 +118,93 @@ void largest(const Planes& s, const Window2d& win, const T* x, T* y, std::int32_
       if (index) index = std::copy(at.begin(), at.end(), index);
     }
   }
+}
+
+// One window of channels-last images: takes n channels' best so far from another of its pixels.
+template <class T>
+void take_larger(std::int64_t n, const T* pixel, std::int32_t at, bool first, Compute<T>* best,
+                 std::int32_t* index) {
+  if (first) {
+    for (std::int64_t c = 0; c < n; ++c) best[c] = Compute<T>(pixel[c]);
+    std::fill_n(index, n, at);
+    return;
+  }
+#pragma GCC ivdep
+  for (std::int64_t c = 0; c < n; ++c) {
+    const auto v = Compute<T>(pixel[c]);
+    const bool take = bool(int(v > best[c]) | int(v != v));
+    best[c] = take ? v : best[c];
+    index[c] = take ? at : index[c];
+  }
+}
+
+// f(h W + w) for every pixel inside of the image that window (p, q) sees.
+template <class F>
+void for_each_pixel(const Planes& s, const Window2d& win, std::int64_t p, std::int64_t q, F f) {
+  for (std::int64_t i = 0; i < win.kernel.h; ++i) {
+    const std::int64_t h = p * win.stride.h - win.padding.h + i * win.dilation.h;
+    if (h < 0 || h >= s.h) continue;
+    for (std::int64_t j = 0; j < win.kernel.w; ++j) {
+      const std::int64_t w = q * win.stride.w - win.padding.w + j * win.dilation.w;
+      if (w >= 0 && w < s.w) f(h * s.w + w);
+    }
+  }
+}
+
+// f(p, q) for the windows of an image, in their order in memory.
+template <class F>
+void for_each_window(const Planes& s, F f) {
+  for (std::int64_t p = 0; p < s.p; ++p) {
+    for (std::int64_t q = 0; q < s.q; ++q) f(p, q);
+  }
+}
+
+template <class T>
+void largest_of_pixels(const Planes& s, const Window2d& win, const T* x, T* y,
+                       std::int32_t* index) {
+  const std::int64_t n = s.channels;
+  std::vector<Compute<T>> best(static_cast<std::size_t>(n));
+  std::vector<std::int32_t> at(static_cast<std::size_t>(n));
+  for (std::int64_t image = 0; image < s.count; ++image, x += s.h * s.w * n) {
+    for_each_window(s, [&](std::int64_t p, std::int64_t q) {
+      bool first = true;
+      for_each_pixel(s, win, p, q, [&](std::int64_t pixel) {
+        take_larger(n, x + pixel * n, std::int32_t(pixel), first, best.data(), at.data());
+        first = false;
+      });
+      if (first) {  // nothing but padding
+        std::fill(best.begin(), best.end(), -std::numeric_limits<Compute<T>>::infinity());
+        std::fill(at.begin(), at.end(), -1);
+      }
+      for (std::int64_t c = 0; c < n; ++c) y[c] = host::convert<T>(best[std::size_t(c)]);
+      y += n;
+      if (index) index = std::copy(at.begin(), at.end(), index);
+    });
+  }
+}
+
+// One row-major plane; dx starts as zeros. A dilated window may see nothing but padding.
+template <class C>
+void return_to_largest(const Planes& s, const std::int32_t* index, const C* dy, C* dx) {
+  for (std::int64_t o = 0; o < s.p * s.q; ++o) {
+    if (index[o] >= 0) dx[index[o]] += dy[o];
+  }
+}
+
+// One channels-last image: every pixel of a window asks all channels whether it was taken.
+template <class C>
+void return_to_largest(const Planes& s, const Window2d& win, const std::int32_t* index, const C* dy,
+                       C* dx) {
+  const std::int64_t n = s.channels;
+  for_each_window(s, [&](std::int64_t p, std::int64_t q) {
+    for_each_pixel(s, win, p, q, [&](std::int64_t pixel) {
+      C* to = dx + pixel * n;
+      const auto at = std::int32_t(pixel);
+#pragma GCC ivdep
+      for (std::int64_t c = 0; c < n; ++c) to[c] += index[c] == at ? dy[c] : C(0);
+    });
+    index += n, dy += n;
+  });
 }
 
 // ---- the average
@@ -133,31 +253,62 @@ void add_row(std::int64_t n, const C* x, C* sum) {
   for (std::int64_t i = 0; i < n; ++i) sum[i] += x[i];
 }
 
-// One image: y (P, Q) from x (H, W). Rows are added up first, whole, then the columns of windows.
+// sums[c] = sum of x[w, c] over the columns of a window
+template <class C>
+void sum_columns(const AverageRange& columns, std::int64_t channels, const C* x, C* sums) {
+  const std::int64_t n = columns.stop - columns.start;
+  x += columns.start * channels;
+  if (channels == 1) {
+    *sums = sum_of(x, n);
+    return;
+  }
+  std::fill_n(sums, channels, C(0));
+  for (std::int64_t w = 0; w < n; ++w, x += channels) add_row(channels, x, sums);
+}
+
+// x[w, c] += share[c] in the columns of a window
+template <class C>
+void add_to_columns(const AverageRange& columns, std::int64_t channels, const C* share, C* x) {
+  if (channels == 1) {
+    for (std::int64_t w = columns.start; w < columns.stop; ++w) x[w] += *share;
+    return;
+  }
+  for (std::int64_t w = columns.start; w < columns.stop; ++w) {
+    add_row(channels, share, x + w * channels);
+  }
+}
+
+// One plane: y (P, Q, channels) from x (H, W, channels). Rows are added up first, whole, then the
+// columns of windows.
 template <class C>
 void average(const Planes& s, const Averages& all, const C* x, C* y) {
-  std::vector<C> line(static_cast<std::size_t>(s.w));
+  const std::int64_t width = s.w * s.channels;
+  std::vector<C> line(static_cast<std::size_t>(width));
   for (const AverageRange& row : all.rows) {
     std::fill(line.begin(), line.end(), C(0));
-    for (std::int64_t h = row.start; h < row.stop; ++h) add_row(s.w, x + h * s.w, line.data());
+    for (std::int64_t h = row.start; h < row.stop; ++h) add_row(width, x + h * width, line.data());
     for (const AverageRange& column : all.columns) {
-      const C sum = sum_of(line.data() + column.start, column.stop - column.start);
-      *y++ = sum / C(all.count(row, column));
+      sum_columns(column, s.channels, line.data(), y);
+      const auto count = C(all.count(row, column));
+      for (std::int64_t c = 0; c < s.channels; ++c) y[c] /= count;
+      y += s.channels;
     }
   }
 }
 
-// One image: every element of a window gets dy / divisor; dx (H, W) starts as zeros.
+// One plane: every element of a window gets dy / divisor; dx starts as zeros.
 template <class C>
 void spread(const Planes& s, const Averages& all, const C* dy, C* dx) {
-  std::vector<C> line(static_cast<std::size_t>(s.w));
+  const std::int64_t n = s.channels, width = s.w * n;
+  std::vector<C> line(static_cast<std::size_t>(width)), share(static_cast<std::size_t>(n));
   for (const AverageRange& row : all.rows) {
     std::fill(line.begin(), line.end(), C(0));
     for (const AverageRange& column : all.columns) {
-      const C share = *dy++ / C(all.count(row, column));
-      for (std::int64_t w = column.start; w < column.stop; ++w) line[std::size_t(w)] += share;
+      const auto count = C(all.count(row, column));
+      for (std::int64_t c = 0; c < n; ++c) share[std::size_t(c)] = *dy++ / count;
+      add_to_columns(column, n, share.data(), line.data());
     }
-    for (std::int64_t h = row.start; h < row.stop; ++h) add_row(s.w, line.data(), dx + h * s.w);
+    for (std::int64_t h = row.start; h < row.stop; ++h) add_row(width, line.data(), dx + h * width);
   }
 }
 
@@ -187,38 +338,43 @@ void for_each_plane(const Array& from, Array& to, std::int64_t count, F&& f) {
 }  // namespace
 
 void CpuBackend::max_pool2d(const Window2d& window, const Array& x, Array& y, Array& index) {
-  const Planes s(x, y);
-  const Array in = x.contiguous();
+  const Planes s(x, y, y);
+  const Array in = laid_out(s, x);
   with_float(x.dtype(), [&]<class T>(host::Type<T>) {
+    const auto largest =
+        s.format == MemoryFormat::contiguous ? largest_of_rows<T> : largest_of_pixels<T>;
     largest(s, window, in.data<T>(), y.fresh_data<T>(),
             index.defined() ? index.fresh_data<std::int32_t>() : nullptr);
   });
 }
 
-void CpuBackend::max_pool2d_grad(const Window2d&, const Array& index, const Array& dy, Array& dx) {
-  const Planes s(dx, dy);
-  const Array grad = dy.contiguous();
-  const std::int32_t* at = index.data<std::int32_t>();
+void CpuBackend::max_pool2d_grad(const Window2d& window, const Array& index, const Array& dy,
+                                 Array& dx) {
+  const Planes s(dx, index, dx);
+  const Array grad = laid_out(s, dy), taken = laid_out(s, index);
+  const std::int32_t* at = taken.data<std::int32_t>();
   for_each_plane(grad, dx, s.count, [&]<class C>(const C* from, C* to, std::int64_t n) {
     std::fill_n(to, n, C(0));
-    for (std::int64_t o = 0; o < s.p * s.q; ++o) {
-      if (at[o] >= 0) to[at[o]] += from[o];  // a dilated window may see nothing but padding
+    if (s.format == MemoryFormat::contiguous) {
+      return_to_largest(s, at, from, to);
+    } else {
+      return_to_largest(s, window, at, from, to);
     }
-    at += s.p * s.q;
+    at += s.p * s.q * s.channels;
   });
 }
 
 void CpuBackend::avg_pool2d(const AverageRule& rule, const Array& x, Array& y) {
-  const Planes s(x, y);
+  const Planes s(x, y, y);
   const Averages all(rule, s);
-  for_each_plane(x.contiguous(), y, s.count,
+  for_each_plane(laid_out(s, x), y, s.count,
                  [&]<class C>(const C* from, C* to, std::int64_t) { average(s, all, from, to); });
 }
 
 void CpuBackend::avg_pool2d_grad(const AverageRule& rule, const Array& dy, Array& dx) {
-  const Planes s(dx, dy);
+  const Planes s(dx, dy, dx);
   const Averages all(rule, s);
-  for_each_plane(dy.contiguous(), dx, s.count, [&]<class C>(const C* from, C* to, std::int64_t n) {
+  for_each_plane(laid_out(s, dy), dx, s.count, [&]<class C>(const C* from, C* to, std::int64_t n) {
     std::fill_n(to, n, C(0));
     spread(s, all, from, to);
   });

@@ -48,18 +48,38 @@ void count_products(const Array& y, const Shape& weight) {
   trace::count_flops(2 * y.numel() * weight[1] * weight[2] * weight[3]);
 }
 
-Array input_gradient(const Window2d& win, std::int64_t groups, const Shape& shape, const Array& w,
+/// How y lies: channels-last if x or the weight does, else as the backend prefers; a single image
+/// as it came.
+MemoryFormat result_format(const Array& x, const Array& w, bool single) {
+  if (single) return format_of(x);
+  const bool last =
+      format_of(x) == MemoryFormat::channels_last || format_of(w) == MemoryFormat::channels_last;
+  return last ? MemoryFormat::channels_last : backend(x.device()).conv_format();
+}
+
+/// Gradients lie as what they are gradients of.
+struct Like {
+  Shape shape;
+  MemoryFormat format;
+
+  explicit Like(const Array& a) : shape(a.shape()), format(format_of(a)) {}
+  Array empty(const Array& dy) const {
+    return Array::empty(shape, dy.dtype(), dy.device(), format);
+  }
+};
+
+Array input_gradient(const Window2d& win, std::int64_t groups, const Like& x, const Array& w,
                      const Array& dy) {
-  Array dx = Array::empty(shape, dy.dtype(), dy.device());
+  Array dx = x.empty(dy);
   count_products(dy, w.shape());
   backend(dy.device()).conv2d_grad_input(win, groups, w, dy, dx);
   return dx;
 }
 
-Array weight_gradient(const Window2d& win, std::int64_t groups, const Shape& shape, const Array& x,
+Array weight_gradient(const Window2d& win, std::int64_t groups, const Like& w, const Array& x,
                       const Array& dy) {
-  Array dw = Array::empty(shape, dy.dtype(), dy.device());
-  count_products(dy, shape);
+  Array dw = w.empty(dy);
+  count_products(dy, w.shape);
   backend(dy.device()).conv2d_grad_weight(win, groups, x, dy, dw);
   return dw;
 }
@@ -76,7 +96,8 @@ Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias,
   if (const Recast to = recast(CastGroup::low, {x, weight, bias})) {
     return conv2d(to(x), to(weight), to(bias), options);
   }
-  const Array &in = operand("conv2d", x, "x"), &w = operand("conv2d", weight, "weight");
+  const Array& in = operand("conv2d", x, "x");
+  const Array& w = operand("conv2d", weight, "weight");
   const Array b = bias.defined() ? bias.array() : Array();
   Window2d win{1, options.stride, options.padding, options.dilation};
   check_window_steps("conv2d", win);
@@ -84,27 +105,29 @@ Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias,
   check_operands(in, w, b, options.groups);
   check_one_type("conv2d", {{"x", x}, {"weight", weight}, {"bias", bias}});
   const bool single = in.dim() == 3;
-  const Array images = single ? in.unsqueeze(0) : in;
+  const Array images = dense_image(single ? in.unsqueeze(0) : in), kernels = dense_image(w);
   win.kernel = {w.size(2), w.size(3)};
-  Array y = Array::empty(result_shape(images, w, win), in.dtype(), in.device());
+  Array y = Array::empty(result_shape(images, w, win), in.dtype(), in.device(),
+                         result_format(images, kernels, single));
   count_products(y, w.shape());
-  backend(in.device()).conv2d(win, options.groups, images, w, b, y);
-  return record("conv2d", single ? y.squeeze(0) : y, {x, weight, bias},
-                [images = Saved::if_(tracked(weight), images), w = Saved::if_(tracked(x), w),
-                 image_shape = images.shape(), weight_shape = w.shape(), win, single,
-                 groups = options.groups](const Array& grad, const Wanted& wanted) {
-                  const Array dy = single ? grad.unsqueeze(0) : grad;
-                  std::array<Array, 3> grads;
-                  if (wanted[0]) {
-                    grads[0] = input_gradient(win, groups, image_shape, w.get(), dy);
-                    if (single) grads[0] = grads[0].squeeze(0);
-                  }
-                  if (wanted[1]) {
-                    grads[1] = weight_gradient(win, groups, weight_shape, images.get(), dy);
-                  }
-                  if (wanted[2]) grads[2] = bias_gradient(dy);
-                  return grads;
-                });
+  backend(in.device()).conv2d(win, options.groups, images, kernels, b, y);
+  return record(
+      "conv2d", single ? y.squeeze(0) : y, {x, weight, bias},
+      [images = Saved::if_(tracked(weight), images), kernels = Saved::if_(tracked(x), kernels),
+       like_x = Like(images), like_w = Like(kernels), win, single,
+       groups = options.groups](const Array& grad, const Wanted& wanted) {
+        const Array dy = dense_image(single ? grad.unsqueeze(0) : grad);
+        std::array<Array, 3> grads;
+        if (wanted[0]) {
+          grads[0] = input_gradient(win, groups, like_x, kernels.get(), dy);
+          if (single) grads[0] = grads[0].squeeze(0);
+        }
+        if (wanted[1]) {
+          grads[1] = weight_gradient(win, groups, like_w, images.get(), dy);
+        }
+        if (wanted[2]) grads[2] = bias_gradient(dy);
+        return grads;
+      });
 }
 
 }  // namespace tandem

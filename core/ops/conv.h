@@ -17,7 +17,9 @@ struct ConvOptions {
 /// (O, C / groups, KH, KW); bias (O) or undefined. Output channel o sees the input channels of its
 /// group: those from c0 = floor(o groups / O) C / groups on. The result is (N, O, P, Q), where
 ///     P = floor((H + 2 padding - dilation (KH - 1) - 1) / stride) + 1.
-/// REQUIRES: one floating type, one device; C and O are multiples of groups; P, Q >= 1.
+/// It is channels-last if x or the weight is, or if the backend prefers that; the gradients of x
+/// and the weight lie as they do. REQUIRES: one floating type, one device; C and O are multiples of
+/// groups; P, Q >= 1.
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
               const ConvOptions& options = {});
 

@@ -72,15 +72,16 @@ std::vector<Tensor> cut(const Tensor& x, const Array& a, const Sizes& sizes, int
     for (Array& piece : pieces) tensors.emplace_back(std::move(piece));
     return tensors;
   }
-  auto rejoin = [sizes, dim, shape = a.shape()](std::span<const Array> dy, const Wanted&,
-                                                std::span<Array> grads) {
+  auto rejoin = [sizes, dim, shape = a.shape(), format = nearest_format(a)](
+                    std::span<const Array> dy, const Wanted&, std::span<Array> grads) {
     const Array& some = *std::find_if(dy.begin(), dy.end(), [](auto& d) { return d.defined(); });
     std::vector<Array> parts(dy.begin(), dy.end());
     for (std::size_t i = 0; i < parts.size(); ++i) {
       if (parts[i].defined()) continue;
       Shape piece = shape;
       piece[dim] = sizes[i];
-      parts[i] = Array::zeros(piece, some.dtype(), some.device());
+      parts[i] = Array::empty(piece, some.dtype(), some.device(), format);
+      fill(parts[i], 0);
     }
     grads[0] = concat(parts, dim);
   };

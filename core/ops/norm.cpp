@@ -11,12 +11,30 @@
 namespace tandem {
 namespace {
 
-/// (N, C, ...) -> (N, C, inner), row-major.
-Array by_channel(const Array& x) {
-  std::int64_t inner = 1;
-  for (int d = 2; d < x.dim(); ++d) inner *= x.size(d);
-  return x.contiguous().view_or_undefined({x.size(0), x.size(1), inner});
-}
+/// x (N, C, ...) as the kernels see it, (outer, C, inner), and back: channels-last images as
+/// (N H W, C, 1), others as (N, C, inner).
+struct ByChannel {
+  Shape shape;
+  MemoryFormat format;
+
+  explicit ByChannel(const Array& x) : shape(x.shape()), format(nearest_format(x)) {}
+
+  Array split(const Array& x) const {
+    const Array dense = x.to(format);
+    const std::int64_t channels = shape[1];
+    if (format == MemoryFormat::channels_last) {
+      const std::int64_t pixels = shape[0] * shape[2] * shape[3];
+      return dense.permute({0, 2, 3, 1}).view_or_undefined({pixels, channels, 1});
+    }
+    std::int64_t inner = 1;
+    for (int d = 2; d < shape.dim(); ++d) inner *= shape[d];
+    return dense.view_or_undefined({shape[0], channels, inner});
+  }
+  Array join(const Array& y) const {
+    if (format == MemoryFormat::contiguous) return y.view_or_undefined(shape);
+    return y.view_or_undefined({shape[0], shape[2], shape[3], shape[1]}).permute({0, 3, 1, 2});
+  }
+};
 
 /// A weight or bias as the kernels want it; undefined stays undefined.
 Array coefficients(const Array& p, const Shape& shape, DType x) {
@@ -117,8 +135,8 @@ Array statistic(const Tensor& running, DType dtype) {
 }
 
 struct BatchNormGrad {
-  Saved x, weight;  // x (N, C, inner)
-  Shape shape;      // of x as it came
+  Saved x, weight;  // x (outer, C, inner)
+  ByChannel view;
   Array mean, var;
   BatchNormArguments options;
   double count;  // values per channel of the whole batch
@@ -128,7 +146,7 @@ struct BatchNormGrad {
   // the whole batch. Else statistics are constants: dx = weight invstd dy.
   // dweight = sum(dy xhat), dbias = sum dy: of this part; who has several adds them up.
   std::array<Array, 3> operator()(const Array& dy, const Wanted& wanted) const {
-    const Array g = by_channel(dy);
+    const Array g = view.split(dy);
     Normal by{mean, var, options.eps, {}, {}};
     NormalSums sums;
     const bool centered = wanted[0] && options.training;
@@ -139,7 +157,7 @@ struct BatchNormGrad {
     if (!wanted[0]) return grads;
     by.weight = coefficients(weight.get(), {g.size(1), 1}, g.dtype());
     const Array dx = centered ? train(g, by, sums) : constant(g, by);
-    grads[0] = dx.view_or_undefined(shape);
+    grads[0] = view.join(dx);
     return grads;
   }
 
@@ -196,7 +214,8 @@ Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& run
                   const Tensor& weight, const Tensor& bias, const BatchNormArguments& options) {
   const Array& in = operand("batch_norm", x, "x");
   check_batch_norm(in, {&running_mean, &running_var, &weight, &bias}, options.training);
-  const Array x3 = by_channel(in);
+  const ByChannel view(in);
+  const Array x3 = view.split(in);
   const Shape per_channel{x3.size(1), 1};
   Normal by{{},
             {},
@@ -216,15 +235,14 @@ Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& run
   const bool affine = tracked(weight) || tracked(bias);
   BatchNormGrad grad{Saved::if_(affine || (options.training && tracked(x)), x3),
                      Saved::if_(tracked(x), value(weight)),
-                     in.shape(),
+                     view,
                      by.mean,
                      by.var,
                      options,
                      count,
                      value(weight).dtype(),
                      value(bias).dtype()};
-  return record("batch_norm", normalize(x3, by).view_or_undefined(in.shape()), {x, weight, bias},
-                std::move(grad));
+  return record("batch_norm", view.join(normalize(x3, by)), {x, weight, bias}, std::move(grad));
 }
 
 // ---- layer norm

@@ -10,14 +10,18 @@
 namespace tandem {
 namespace {
 
-/// x as (N, C, H, W).
+Array batched(const Array& x) {
+  return x.dim() == 3 ? x.unsqueeze(0) : x;
+}
+
+/// x as (N, C, H, W), dense in one of the two layouts.
 Array images(const char* op, const Array& x) {
   check(x.dim() == 3 || x.dim() == 4, "[", op, "] x is (N, C, H, W) or (C, H, W): got ", x.shape());
   check(is_floating(x.dtype()), "[", op, "] needs a floating type: ", x.dtype(),
         ". Convert it first with to(float32)");
-  const Array four = x.dim() == 3 ? x.unsqueeze(0) : x;
+  const Array four = batched(x);
   check(four.size(2) > 0 && four.size(3) > 0, "[", op, "] the images are empty: ", x.shape());
-  return four;
+  return dense_image(four);
 }
 
 void check_window(const char* op, const Window2d& w) {
@@ -37,19 +41,16 @@ Shape result_shape(const char* op, const Array& x, const Window2d& w, bool ceil)
 Array as_given(const Array& y, int dims) {
   return dims == 3 ? y.squeeze(0) : y;
 }
-Array batched(const Array& dy) {
-  return dy.dim() == 3 ? dy.unsqueeze(0) : dy;
-}
-
 Tensor average(const char* op, const Tensor& x, const Array& in, const Shape& result,
                const AverageRule& rule) {
-  Array y = Array::empty(result, in.dtype(), in.device());
+  const MemoryFormat format = format_of(in);
+  Array y = Array::empty(result, in.dtype(), in.device(), format);
   backend(in.device()).avg_pool2d(rule, in, y);
   return record(
       op, as_given(y, x.dim()), {x},
-      [rule, shape = in.shape()](const Array& dy, const Wanted&) {
-        Array dx = Array::empty(shape, dy.dtype(), dy.device());
-        backend(dy.device()).avg_pool2d_grad(rule, batched(dy), dx);
+      [rule, format, shape = in.shape()](const Array& dy, const Wanted&) {
+        Array dx = Array::empty(shape, dy.dtype(), dy.device(), format);
+        backend(dy.device()).avg_pool2d_grad(rule, dense_image(batched(dy)), dx);
         return as_given(dx, dy.dim());
       },
       Keeps::nothing);
@@ -64,15 +65,17 @@ Tensor max_pool2d(const Tensor& x, Size2d kernel, const MaxPool2dOptions& option
   check(in.size(2) <= std::numeric_limits<std::int32_t>::max() / in.size(3),
         "[max_pool2d] an image has more than 2^31 elements: ", in.shape());
   const Shape result = result_shape("max_pool2d", in, window, options.ceil_mode);
-  Array y = Array::empty(result, in.dtype(), in.device()), index;
-  if (tracked(x)) index = Array::empty(result, int32, in.device());
+  const MemoryFormat format = format_of(in);
+  Array y = Array::empty(result, in.dtype(), in.device(), format), index;
+  if (tracked(x)) index = Array::empty(result, int32, in.device(), format);
   backend(in.device()).max_pool2d(window, in, y, index);
-  return record("max_pool2d", as_given(y, x.dim()), {x},
-                [index = Saved(index), window, shape = in.shape()](const Array& dy, const Wanted&) {
-                  Array dx = Array::empty(shape, dy.dtype(), dy.device());
-                  backend(dy.device()).max_pool2d_grad(window, index.get(), batched(dy), dx);
-                  return as_given(dx, dy.dim());
-                });
+  return record(
+      "max_pool2d", as_given(y, x.dim()), {x},
+      [index = Saved(index), window, format, shape = in.shape()](const Array& dy, const Wanted&) {
+        Array dx = Array::empty(shape, dy.dtype(), dy.device(), format);
+        backend(dy.device()).max_pool2d_grad(window, index.get(), dense_image(batched(dy)), dx);
+        return as_given(dx, dy.dim());
+      });
 }
 
 Tensor avg_pool2d(const Tensor& x, Size2d kernel, const AvgPool2dOptions& options) {

@@ -1,4 +1,6 @@
 // Pooling: each window of an image becomes one number, its largest or its average.
+//
+// Results and gradients lie as x does: row-major or channels-last.
 #pragma once
 
 #include <optional>

@@ -4,16 +4,31 @@
 #include <array>
 
 #include <tandem/core/array_ops.h>
+#include <tandem/core/backend.h>
 #include <tandem/core/ops/operands.h>
+#include <tandem/core/trace.h>
 
 namespace tandem {
 namespace {
 
-// Backward of every view that keeps all elements: the gradient under the old shape.
+// A part of reshaping: the copy is counted as such.
+Array laid_out(const Array& a, MemoryFormat format) {
+  if (a.is_contiguous(format)) return a;
+  trace::count_reshape();
+  Array y = Array::empty(a.shape(), a.dtype(), a.device(), format);
+  backend(a.device()).copy(a, y);
+  return y;
+}
+
+// Backward of every view that keeps all elements: the gradient under the old shape. Where x was
+// channels-last the gradient is so again: what comes before wants it.
 Tensor record_reshape(const char* name, Array y, const Tensor& x) {
   return record(
       name, std::move(y), {x},
-      [shape = x.shape()](const Array& dy, const Wanted&) { return dy.reshape(shape); },
+      [shape = x.shape(), format = nearest_format(x.array())](const Array& dy, const Wanted&) {
+        const Array dx = dy.reshape(shape);
+        return format == MemoryFormat::channels_last ? laid_out(dx, format) : dx;
+      },
       Keeps::nothing);
 }
 
@@ -22,8 +37,10 @@ template <class Part>
 Tensor record_part(const char* name, Array y, const Tensor& x, Part part) {
   return record(
       name, std::move(y), {x},
-      [shape = x.shape(), part](const Array& dy, const Wanted&) {
-        Array dx = Array::zeros(shape, dy.dtype(), dy.device());
+      [shape = x.shape(), format = nearest_format(x.array()), part](const Array& dy,
+                                                                    const Wanted&) {
+        Array dx = Array::empty(shape, dy.dtype(), dy.device(), format);
+        fill(dx, 0);
         Array place = part(dx);
         copy(place, dy);
         return dx;
@@ -63,7 +80,11 @@ int existing_dim(const char* op, const Array& a, int dim) {
 
 Tensor view(const Tensor& x, const Shape& shape) {
   const Array& a = operand("view", x, "x");
-  Array y = a.view_or_undefined(resolve("view", a.shape(), shape));
+  const Shape sizes = resolve("view", a.shape(), shape);
+  Array y = a.view_or_undefined(sizes);
+  // Channels-last is the backend's choice, not the user's: such images are copied if need be.
+  const bool last = nearest_format(a) == MemoryFormat::channels_last;
+  if (!y.defined() && last) y = a.reshape(sizes);
   check(y.defined(), "[view] strides ", a.strides(), " of ", a.shape(), " do not allow a view as ",
         shape, ". Use reshape(), which copies where it must");
   return record_reshape("view", std::move(y), x);

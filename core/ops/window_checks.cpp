@@ -35,4 +35,9 @@ Size2d fitting_windows(const char* op, const Shape& images, const Window2d& w, b
   return {p, q};
 }
 
+Array dense_image(const Array& image) {
+  const bool last = image.is_contiguous(MemoryFormat::channels_last);
+  return last ? image : image.to(nearest_format(image));
+}
+
 }  // namespace tandem

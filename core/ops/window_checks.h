@@ -1,7 +1,7 @@
 // What convolution and pooling ask of their windows alike. The arithmetic: core/window.h.
 #pragma once
 
-#include <tandem/core/shape.h>
+#include <tandem/core/array.h>
 #include <tandem/core/window.h>
 
 namespace tandem {
@@ -15,5 +15,8 @@ void check_window_sizes(const char* op, const Window2d& w);
 /// (.., .., P, Q): how many windows fit into images of (.., .., H, W), at least one each way.
 /// Throws UsageError if none does.
 Size2d fitting_windows(const char* op, const Shape& images, const Window2d& w, bool ceil = false);
+
+/// Dense in one of the two layouts, as the kernels want it: slices and permuted arrays are packed.
+Array dense_image(const Array& image);
 
 }  // namespace tandem

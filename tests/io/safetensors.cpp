@@ -49,6 +49,9 @@ TEST_CASE("write_safetensors: the same tensors give the same bytes, whatever lay
   const Tensor turned = tensor_of({1, 4, 2, 5, 3, 6}, {3, 2}).t();  // the same values
   REQUIRE(!turned.is_contiguous());
   CHECK(io::format_safetensors({{"x", x}}) == io::format_safetensors({{"x", turned}}));
+  const Tensor images = random_tensor({2, 3, 4, 5}, 1);
+  const Tensor last = images.to(MemoryFormat::channels_last);
+  CHECK(io::format_safetensors({{"x", images}}) == io::format_safetensors({{"x", last}}));
 }
 
 TEST_CASE("write_safetensors: the header is padded to 8 bytes and describes wide types first") {

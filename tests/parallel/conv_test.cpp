@@ -71,7 +71,7 @@ Tensor channels_last(const Tensor& t) {
   return Tensor(t.array().permute({0, 2, 3, 1}).contiguous().permute({0, 3, 1, 2}));
 }
 bool is_channels_last(const Tensor& t) {
-  return t.array().permute({0, 2, 3, 1}).is_contiguous();
+  return t.is_contiguous(MemoryFormat::channels_last) && !t.is_contiguous();
 }
 
 /// Four 2x2 convolutions 8-16-32-16-8; the weights of the first `last` of them channels-last.
