@@ -9,6 +9,7 @@
 #include <tandem/core/error.h>
 #include <tandem/core/function.h>
 #include <tandem/core/memory.h>
+#include <tandem/core/numerics.h>
 #include <tandem/core/ops/attention.h>
 #include <tandem/core/ops/conv.h>
 #include <tandem/core/ops/dropout.h>

@@ -18,5 +18,6 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/tandemConfigVersion.cmake
                                  COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/tandemConfig.cmake
               ${PROJECT_BINARY_DIR}/tandemConfigVersion.cmake
+              ${CMAKE_CURRENT_LIST_DIR}/FindOneDNN.cmake
         DESTINATION ${package})
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})

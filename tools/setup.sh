@@ -2,14 +2,15 @@
 # Installs what Tandem is built with, and only what is missing: Debian 12 or newer, Ubuntu 24.04 or
 # newer, as root or with sudo.
 #
-#   tools/setup.sh            compiler, CMake, Ninja, Eigen; doctest, CLI11, zlib, nlohmann-json
+#   tools/setup.sh            compiler, CMake, Ninja, Eigen; oneDNN, doctest, CLI11, zlib, nlohmann-json
 #   tools/setup.sh --bench    also Google Benchmark
 #   tools/setup.sh --peers    also libtorch, which some benchmarks compare with (about 400 MB)
 #   tools/setup.sh --format   also clang-format
 #   tools/setup.sh --fuzz     also clang, for the fuzzers
 set -euo pipefail
 
-packages=(g++ cmake ninja-build libeigen3-dev doctest-dev libcli11-dev zlib1g-dev nlohmann-json3-dev)
+packages=(g++ cmake ninja-build libeigen3-dev libdnnl-dev doctest-dev libcli11-dev zlib1g-dev
+          nlohmann-json3-dev)
 for option in "$@"; do
   case "$option" in
     --bench) packages+=(libbenchmark-dev) ;;

@@ -10,6 +10,11 @@ std::unique_ptr<Backend> make_cpu_backend(Device device, std::int64_t memory_lim
   return std::make_unique<CpuBackend>(device, memory_limit);
 }
 
+std::int64_t onednn_kernels(Device device) {
+  check(device.kind == DeviceKind::cpu, "[onednn_kernels] ", device, " is not a CPU device");
+  return static_cast<CpuBackend&>(backend(device)).onednn_primitives().kernels();
+}
+
 void* CpuBackend::raw_allocate(std::size_t bytes) {
   return ::operator new (bytes, std::align_val_t{64}, std::nothrow);
 }

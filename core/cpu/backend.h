@@ -6,12 +6,19 @@
 #include <memory>
 
 #include <tandem/core/backend.h>
+#include <tandem/core/cpu/onednn.h>
+#include <tandem/core/numerics.h>
 
 namespace tandem {
 
 class CpuBackend final : public Backend {
  public:
   using Backend::Backend;
+
+  MemoryFormat conv_format() const override {
+    return onednn() ? MemoryFormat::channels_last : MemoryFormat::contiguous;
+  }
+  const host::OneDnn& onednn_primitives() const { return onednn_; }
 
   void* raw_allocate(std::size_t bytes) override;
   void raw_free(void* data) noexcept override;
@@ -68,6 +75,9 @@ class CpuBackend final : public Backend {
 
   void update(UpdateOp op, std::span<UpdateItem> items) override;
   void rescale(double factor, std::span<Array> xs, Array& found) override;
+
+ private:
+  host::OneDnn onednn_{};
 };
 
 std::unique_ptr<Backend> make_cpu_backend(Device device, std::int64_t memory_limit);

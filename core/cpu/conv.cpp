@@ -1,4 +1,5 @@
-// Convolution as matrix products: the inputs of every output position become a column.
+// Convolution, unless oneDNN takes it, as matrix products: the inputs of every output position
+// become a column.
 //
 // For one sample and group, with K = C KH KW and P Q output positions,
 //   y (O, P Q) = w (O, K) columns (K, P Q),   dw += dy columns^T,   columns' = w^T dy,
@@ -310,6 +311,7 @@ Array prepared(const Array& a, CpuBackend& backend) {
 
 void CpuBackend::conv2d(const Window2d& window, std::int64_t groups, const Array& x, const Array& w,
                         const Array& bias, Array& y) {
+  if (onednn_.conv2d(window, groups, x, w, bias, y)) return;
   const CategoryScope scope(Category::workspace);
   const Geometry g(window, groups, x, y);
   const Array weight = prepared(w, *this), start = prepared(bias, *this);
@@ -320,6 +322,7 @@ void CpuBackend::conv2d(const Window2d& window, std::int64_t groups, const Array
 
 void CpuBackend::conv2d_grad_input(const Window2d& window, std::int64_t groups, const Array& w,
                                    const Array& dy, Array& dx) {
+  if (onednn_.conv2d_grad_input(window, groups, w, dy, dx)) return;
   const CategoryScope scope(Category::workspace);
   const Geometry g(window, groups, dx, dy);
   const Array weight = prepared(w, *this);
@@ -329,6 +332,7 @@ void CpuBackend::conv2d_grad_input(const Window2d& window, std::int64_t groups, 
 
 void CpuBackend::conv2d_grad_weight(const Window2d& window, std::int64_t groups, const Array& x,
                                     const Array& dy, Array& dw) {
+  if (onednn_.conv2d_grad_weight(window, groups, x, dy, dw)) return;
   const CategoryScope scope(Category::workspace);
   const Geometry g(window, groups, x, dy);
   const bool own = dw.is_contiguous() && dw.dtype() == compute_type(dw);

@@ -1,4 +1,5 @@
-// Matrix products through Eigen. Transposed operands are read as they lie.
+// Matrix products, through Eigen unless oneDNN takes them. Transposed operands are read as they
+// lie.
 #define EIGEN_DONT_PARALLELIZE
 // Eigen's shortcut for small products adds in an order that depends on where the result lies.
 #define EIGEN_GEMM_TO_COEFFBASED_THRESHOLD 0
@@ -8,6 +9,7 @@
 #include <tandem/core/cpu/accumulate.h>
 #include <tandem/core/cpu/backend.h>
 #include <tandem/core/cpu/gemm.h>
+#include <tandem/core/cpu/onednn.h>
 #include <tandem/core/cpu/traverse.h>
 
 namespace tandem {
@@ -60,6 +62,9 @@ void multiply(const Array& a, const Array& b, Array& c, bool accumulate) {
   const std::int64_t m = c.size(1), n = c.size(2);
   for (std::int64_t i = 0; i < c.size(0); ++i) {
     T* out = c.fresh_data<T>() + i * m * n;
+    if constexpr (std::is_same_v<T, float>) {
+      if (host::onednn_product(left.matrix(i), right.matrix(i), out, n, accumulate)) continue;
+    }
     if (!accumulate) std::fill_n(out, m * n, T(0));
     host::add_product(left.matrix(i), right.matrix(i), out, n);
   }
@@ -124,6 +129,7 @@ void CpuBackend::gemm(const Array& a, const Array& b, Array& c, bool accumulate)
     case DType::int64:
       return multiply_whole(a, b, c, accumulate);
     default: {  // 16 bits: accumulate in float32, round once
+      if (onednn_.gemm(a, b, c, accumulate)) return;
       Array sum =
           accumulate ? c.to(DType::float32) : Array::empty(c.shape(), DType::float32, c.device());
       multiply<float>(a.to(DType::float32), b.to(DType::float32), sum, accumulate);

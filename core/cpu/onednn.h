@@ -1,0 +1,46 @@
+// oneDNN, versions 2 and 3, where it was found: matrix products and convolutions. Private to
+// core/cpu; no other file knows its names.
+//
+// Everything here may decline by returning false, with nothing written: then Eigen computes
+// (gemm.cpp, conv.cpp). That happens without oneDNN, when it is switched off (numerics.h), for
+// types that this processor cannot multiply, and where Eigen is as quick. The calling thread does
+// all the work.
+#pragma once
+
+#include <memory>
+
+#include <tandem/core/array.h>
+#include <tandem/core/cpu/gemm.h>
+#include <tandem/core/window.h>
+
+namespace tandem::host {
+
+/// c = a b, or c += a b if `accumulate`. c is row-major.
+bool onednn_product(const Matrix<float>& a, const Matrix<float>& b, float* c, std::int64_t c_stride,
+                    bool accumulate);
+
+/// Kernels of one device, made when first needed and kept: one per operation, shape and layout, the
+/// refusals too. Not thread safe, as the backend it belongs to.
+class OneDnn {
+ public:
+  OneDnn();
+  ~OneDnn();
+
+  // As in core/backend.h. Products of bfloat16, convolutions of float32 and bfloat16.
+  bool gemm(const Array& a, const Array& b, Array& c, bool accumulate);
+  bool conv2d(const Window2d& window, std::int64_t groups, const Array& x, const Array& w,
+              const Array& bias, Array& y);
+  bool conv2d_grad_input(const Window2d& window, std::int64_t groups, const Array& w,
+                         const Array& dy, Array& dx);
+  bool conv2d_grad_weight(const Window2d& window, std::int64_t groups, const Array& x,
+                          const Array& dy, Array& dw);
+
+  /// How many there are, refusals apart.
+  std::int64_t kernels() const;
+
+ private:
+  struct Kernels;
+  std::unique_ptr<Kernels> kernels_;
+};
+
+}  // namespace tandem::host
