@@ -85,8 +85,10 @@ TEST_CASE("cast: every pair of types and layouts gives the CPU's bits") {
   }
   for (DType from : kEveryType) {
     // What an integer cannot hold is a question for the way to it, not from it.
-    const bool floating = is_floating(from);
-    const auto stored = floating ? values : small_numbers(36);
+    const bool is_signed = from == int64 || from == int32;
+    const auto stored = is_floating(from) ? values
+                        : is_signed       ? whole_numbers(36, 9, 300)
+                                          : small_numbers(36);
     for (DType to : kEveryType) {
       for (Lie lie : kLies) {
         CAPTURE(from);

@@ -12,15 +12,19 @@ TEST_CASE("dropout: the same mask and products as on the CPU") {
   for (DType dtype : kGpuFloats) {
     for (const DropoutKey& key : keys) {
       for (Shape shape : {Shape{}, {7}, {3, 5}, {2, 8}, {5, 1}, {3, 2, 6}, {2, 1030}}) {
-        for (Lie lie : {Lie::row_major, Lie::shifted}) {
-          CAPTURE(dtype);
-          CAPTURE(shape);
-          CAPTURE(int(lie));
-          const Array x = lying(lie, random_doubles(shape.numel(), 1), shape, dtype);
-          Array y = on_gpu(garbage(shape, dtype, lie)), expected = garbage(shape, dtype);
-          cuda_backend().dropout(key, on_gpu(x), y);
-          cpu_backend().dropout(key, x, expected);
-          CHECK(same_bits(y, expected));
+        const Array x = lying(Lie::row_major, random_doubles(shape.numel(), 1), shape, dtype);
+        const Array shifted = lying(Lie::shifted, values_of(x), shape, dtype);
+        Array expected = garbage(shape, dtype);
+        cpu_backend().dropout(key, x, expected);
+        for (const Array& from : {x, shifted}) {
+          for (Lie to : {Lie::row_major, Lie::shifted}) {
+            CAPTURE(dtype);
+            CAPTURE(shape);
+            CAPTURE(int(to));
+            Array y = on_gpu(garbage(shape, dtype, to));
+            cuda_backend().dropout(key, on_gpu(from), y);
+            CHECK(same_bits(y, expected));
+          }
         }
       }
     }
