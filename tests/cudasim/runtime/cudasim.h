@@ -59,7 +59,8 @@ std::vector<std::string> violations();
 // of creation ("cudaMalloc #2: 1024 bytes on device 1").
 std::vector<std::string> leaks();
 
-// Reports of ThreadSanitizer since reset(); 0 where the program is built without it.
+// Reports of ThreadSanitizer since reset(); 0 where the program is built without it. After 50 of
+// them the accesses of operations are not looked at any more.
 int data_races();
 
 // The n-th call from now (n = 1: the next) of the named function, or of any function, does nothing

@@ -86,7 +86,7 @@ TEST_CASE("long run: 66,000 allocations, 1.1 GB in all, stay within 100 MB") {
 TEST_CASE("long run: allocations far larger than the device, one after the other") {
   cudasim::Session session({.devices = 1});
   const cudaStream_t stream = new_stream();
-  churn(40, 50 * kMegabyte, stream);  // 2 GB
+  churn(25, 50 * kMegabyte, stream);  // 1.25 GB
   CHECK(cudasim::violations().empty());
 }
 
