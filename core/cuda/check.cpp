@@ -34,12 +34,12 @@ void check_status(cudnnStatus_t status, const char* call, Device device) {
 }
 
 OnDevice::OnDevice(int gpu) : gpu_(gpu) {
-  if (cudaGetDevice(&before_) != cudaSuccess) before_ = gpu;
-  if (before_ == gpu) return;
-  const cudaError_t status = cudaSetDevice(gpu);
+  cudaError_t status = cudaGetDevice(&before_);
+  if (status == cudaSuccess && before_ != gpu) status = cudaSetDevice(gpu);
   if (status == cudaSuccess) return;
   (void)cudaGetLastError();
-  throw DeviceError(str("[cuda] cudaSetDevice(", gpu, ") failed: ", cudaGetErrorString(status)));
+  throw DeviceError(str("[cuda] GPU ", gpu, " cannot be made the current one: ",
+                        cudaGetErrorString(status), " (", int(status), ")"));
 }
 
 OnDevice::~OnDevice() {
