@@ -96,7 +96,7 @@ const std::vector<Call> kWidest{
 std::vector<Tensor> arguments(const Call& call, DType dtype) {
   std::vector<Tensor> list;
   for (std::size_t i = 0; i < call.shapes.size(); ++i) {
-    const Tensor x = random_tensor(call.shapes[i], i + 1, float32, cpu(0), 0.25, 1);
+    const Tensor x = random_tensor(call.shapes[i], i + 1, float32, dev(0), 0.25, 1);
     list.push_back(x.to(dtype).detach().requires_grad_());
   }
   return list;
@@ -377,7 +377,7 @@ TEST_CASE("autocast: types that do not meet are named with the ops they come fro
 TEST_CASE("autocast copies: one for each weight and type, until the outermost guard ends") {
   Tensor w = weight({1, 2, 3, 4}, {2, 2}), v = weight({1, 2, 3, 4}, {2, 2});
   const Tensor x = ones({3, 2});
-  const std::int64_t before = bytes_in_use(cpu(0));
+  const std::int64_t before = bytes_in_use(dev(0));
   {
     const Autocast autocast(cpu, bfloat16);
     CHECK(copies() == 0);
@@ -396,10 +396,10 @@ TEST_CASE("autocast copies: one for each weight and type, until the outermost gu
       matmul(x, w);
       CHECK(copies() == 3);
     }
-    CHECK(bytes_in_use(cpu(0)) > before);
+    CHECK(bytes_in_use(dev(0)) > before);
   }
   CHECK(thread_state().autocast.casts == nullptr);
-  CHECK(bytes_in_use(cpu(0)) == before);
+  CHECK(bytes_in_use(dev(0)) == before);
   const Autocast again(cpu, bfloat16);
   CHECK(copies() == 0);
 }
@@ -409,9 +409,9 @@ TEST_CASE("autocast copies: the second use makes none") {
   const Tensor x = random_tensor({1, 64}, 2);
   const Autocast autocast(cpu, bfloat16);
   const auto allocations = [&] {
-    const std::int64_t before = memory::stats(cpu(0)).allocation_count;
+    const std::int64_t before = memory::stats(dev(0)).allocation_count;
     matmul(x, w);
-    return memory::stats(cpu(0)).allocation_count - before;
+    return memory::stats(dev(0)).allocation_count - before;
   };
   const std::int64_t first = allocations(), second = allocations();
   CHECK(second == first - 1);

@@ -26,7 +26,7 @@ namespace {
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
-Tensor parameter(const std::vector<double>& values, Device device = cpu(0)) {
+Tensor parameter(const std::vector<double>& values, Device device = dev(0)) {
   return tensor_of(values, {std::int64_t(values.size())}, float32, device).requires_grad_();
 }
 
@@ -396,7 +396,7 @@ TEST_CASE("GradScaler: a skipped step leaves parameters and optimizer state bitw
 TEST_CASE("GradScaler: gradients on several devices: one infinity on any of them skips all") {
   for (int bad : {-1, 0, 1, 2}) {
     std::vector<Tensor> params;
-    for (int d = 0; d < 3; ++d) params.push_back(parameter({1, 1}, cpu(d)));
+    for (int d = 0; d < 3; ++d) params.push_back(parameter({1, 1}, dev(d)));
     optim::SGD optimizer(params, {.lr = 1});
     GradScaler scaler({.init_scale = 2});
     scaler.scale(tensor_of({1}, {}));

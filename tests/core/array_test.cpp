@@ -18,7 +18,7 @@ namespace {
 using Values = std::vector<double>;
 
 // 0, 1, 2, ... of `shape`
-Array counting(const Shape& shape, DType dtype = float32, Device device = cpu(0)) {
+Array counting(const Shape& shape, DType dtype = float32, Device device = dev(0)) {
   Values values(static_cast<std::size_t>(shape.numel()));
   std::iota(values.begin(), values.end(), 0.0);
   return array_of(values, shape, dtype, device);
@@ -35,11 +35,11 @@ TEST_CASE("array: an undefined array says so and nothing else") {
 }
 
 TEST_CASE("array: empty is row-major with the shape, dtype and device asked for") {
-  const Array a = Array::empty({2, 3, 4}, float64, cpu(2));
+  const Array a = Array::empty({2, 3, 4}, float64, dev(2));
   CHECK(a.shape() == Shape{2, 3, 4});
   CHECK(a.strides() == Shape{12, 4, 1});
   CHECK(a.dtype() == float64);
-  CHECK(a.device() == cpu(2));
+  CHECK(a.device() == dev(2));
   CHECK(a.nbytes() == 192);
   CHECK(a.offset() == 0);
   CHECK(a.is_contiguous());
@@ -49,10 +49,10 @@ TEST_CASE("array: empty is row-major with the shape, dtype and device asked for"
 TEST_CASE("array: full and zeros fill every element of every dtype") {
   for (DType t : {float32, float64, float16, bfloat16, int64, int32, uint8, boolean}) {
     INFO(std::string(name(t)));
-    litter_pool(cpu(0));
-    CHECK(doubles(Array::full({3, 5}, 1, t, cpu(0))) == Values(15, 1.0));
-    CHECK(doubles(Array::zeros({3, 5}, t, cpu(0))) == Values(15, 0.0));
-    CHECK(doubles(Array::full({}, 1, t, cpu(0))) == Values{1});
+    litter_pool(dev(0));
+    CHECK(doubles(Array::full({3, 5}, 1, t, dev(0))) == Values(15, 1.0));
+    CHECK(doubles(Array::zeros({3, 5}, t, dev(0))) == Values(15, 0.0));
+    CHECK(doubles(Array::full({}, 1, t, dev(0))) == Values{1});
   }
 }
 
@@ -93,8 +93,8 @@ TEST_CASE("layout: strides of size-1 dimensions do not matter") {
 }
 
 TEST_CASE("layout: an array without elements is contiguous") {
-  CHECK(Array::empty({0}, float32, cpu(0)).is_contiguous());
-  CHECK(Array::empty({3, 0, 2}, float32, cpu(0)).is_contiguous());
+  CHECK(Array::empty({0}, float32, dev(0)).is_contiguous());
+  CHECK(Array::empty({3, 0, 2}, float32, dev(0)).is_contiguous());
   CHECK(doubles(counting({3, 4}).narrow(0, 1, 0).permute({1, 0})).empty());
 }
 
@@ -192,7 +192,7 @@ TEST_CASE("versions: a view shares the version of what it views, whoever writes"
 }
 
 TEST_CASE("versions: each kind of in-place write is counted once") {
-  Array a = counting({2, 2}), b = counting({2, 2}), far = counting({2, 2}, float32, cpu(1));
+  Array a = counting({2, 2}), b = counting({2, 2}), far = counting({2, 2}, float32, dev(1));
   std::uint64_t version = a.version();
   const auto counted = [&] { return a.version() == ++version; };
   copy(a, b);
@@ -209,7 +209,7 @@ TEST_CASE("versions: each kind of in-place write is counted once") {
 }
 
 TEST_CASE("versions: slots carved out of one block have versions of their own") {
-  Array block = Array::zeros({8}, float32, cpu(0));
+  Array block = Array::zeros({8}, float32, dev(0));
   Array first = block.carve(0, {2, 2}, float32), second = block.carve(16, {4}, float32);
   fill(first, 1);
   CHECK(first.version() == 1);
@@ -223,22 +223,22 @@ TEST_CASE("versions: slots carved out of one block have versions of their own") 
 }
 
 TEST_CASE("slots: a carved array keeps its block alive, and only itself counts for is_unique") {
-  const std::int64_t before = bytes_in_use(cpu(40));
+  const std::int64_t before = bytes_in_use(dev(40));
   Array part;
   {
-    const Array block = Array::full({1000}, 3, float32, cpu(40));
+    const Array block = Array::full({1000}, 3, float32, dev(40));
     part = block.carve(400, {5}, float32);
     CHECK(!block.is_unique());
     CHECK(part.is_unique());
   }
   CHECK(doubles(part) == Values(5, 3.0));
-  CHECK(bytes_in_use(cpu(40)) >= before + 4000);
+  CHECK(bytes_in_use(dev(40)) >= before + 4000);
   part = {};
-  CHECK(bytes_in_use(cpu(40)) == before);
+  CHECK(bytes_in_use(dev(40)) == before);
 }
 
 TEST_CASE("slots: a carved array has another dtype if asked for") {
-  const Array block = Array::zeros({4}, float64, cpu(0));
+  const Array block = Array::zeros({4}, float64, dev(0));
   Array part = block.carve(8, {2, 2}, float32);
   fill(part, 1);
   CHECK(doubles(part) == Values(4, 1.0));
@@ -259,7 +259,7 @@ TEST_CASE("slots: same_as means the same elements of the same slot") {
 TEST_CASE("copies: contiguous and to() give the array itself where nothing is to do, clone never") {
   const Array a = counting({2, 3});
   CHECK(a.contiguous().same_as(a));
-  CHECK(a.to(cpu(0)).same_as(a));
+  CHECK(a.to(dev(0)).same_as(a));
   CHECK(a.to(float32).same_as(a));
   CHECK(!a.clone().same_as(a));
   const Array t = a.transpose(0, 1);
@@ -269,10 +269,10 @@ TEST_CASE("copies: contiguous and to() give the array itself where nothing is to
 }
 
 TEST_CASE("copies: between devices each is counted once, with its bytes, on both sides") {
-  const Array a = counting({100}, float32, cpu(41));
-  const trace::Copies from = trace::copies(cpu(41)), to = trace::copies(cpu(42));
-  const Array b = a.to(cpu(42));
-  const trace::Copies out = trace::copies(cpu(41)) - from, in = trace::copies(cpu(42)) - to;
+  const Array a = counting({100}, float32, dev(41));
+  const trace::Copies from = trace::copies(dev(41)), to = trace::copies(dev(42));
+  const Array b = a.to(dev(42));
+  const trace::Copies out = trace::copies(dev(41)) - from, in = trace::copies(dev(42)) - to;
   CHECK(out.out_count == 1);
   CHECK(out.out_bytes == 400);
   CHECK(out.in_count == 0);
@@ -284,10 +284,10 @@ TEST_CASE("copies: between devices each is counted once, with its bytes, on both
 
 TEST_CASE("copies: within a device, and none at all, are not counted") {
   const trace::Copies before = trace::all_copies();
-  Array a = counting({4, 4}, float32, cpu(41));
+  Array a = counting({4, 4}, float32, dev(41));
   a.clone();
   a.transpose(0, 1).contiguous();
-  a.to(cpu(41));
+  a.to(dev(41));
   a.to(float64);
   copy(a, a.transpose(0, 1).clone());
   CHECK((trace::all_copies() - before).in_count == 0);
@@ -303,11 +303,11 @@ TEST_CASE("copies: every layout on either side arrives as it was, in one counted
                               Array::full({4, 3, 2}, -1, float32, d).permute({1, 0, 2})};
   };
   const Array truth = counting({3, 4, 2});
-  for (Array& from : layouts(cpu(0))) {
+  for (Array& from : layouts(dev(0))) {
     copy(from, truth);
     REQUIRE(doubles(from) == doubles(truth));
-    CHECK(doubles(from.to(cpu(1))) == doubles(truth));
-    for (Array& to : layouts(cpu(1))) {
+    CHECK(doubles(from.to(dev(1))) == doubles(truth));
+    for (Array& to : layouts(dev(1))) {
       const trace::Copies before = trace::all_copies();
       copy(to, from);
       CHECK(doubles(to) == doubles(truth));
@@ -318,7 +318,7 @@ TEST_CASE("copies: every layout on either side arrives as it was, in one counted
 }
 
 TEST_CASE("copies: writing into a view leaves its neighbours alone") {
-  Array a = Array::zeros({4, 4}, float32, cpu(0));
+  Array a = Array::zeros({4, 4}, float32, dev(0));
   Array view = a.slice(0, 1, 4, 2).slice(1, 0, 4, 3);
   copy(view, array_of({1, 2, 3, 4}, {2, 2}));
   CHECK(doubles(a) == Values{0, 0, 0, 0, 1, 0, 0, 2, 0, 0, 0, 0, 3, 0, 0, 4});
@@ -327,14 +327,14 @@ TEST_CASE("copies: writing into a view leaves its neighbours alone") {
 }
 
 TEST_CASE("copies: an empty array can be copied, moved, cast and filled") {
-  Array a = Array::empty({0, 3}, float32, cpu(0));
-  CHECK(a.to(cpu(1)).shape() == Shape{0, 3});
+  Array a = Array::empty({0, 3}, float32, dev(0));
+  CHECK(a.to(dev(1)).shape() == Shape{0, 3});
   CHECK(a.to(int64).dtype() == int64);
   CHECK(a.clone().shape() == Shape{0, 3});
   fill(a, 1);
-  copy(a, Array::empty({0, 3}, float32, cpu(2)));
+  copy(a, Array::empty({0, 3}, float32, dev(2)));
   CHECK(a.to_vector<float>().empty());
-  CHECK(Array::from_host(nullptr, {0}, float32, cpu(0)).numel() == 0);
+  CHECK(Array::from_host(nullptr, {0}, float32, dev(0)).numel() == 0);
 }
 
 TEST_CASE("cast: all pairs of dtypes convert as stated, from any strides") {
@@ -356,8 +356,8 @@ TEST_CASE("cast: negative numbers truncate towards zero, and int64 keeps its ext
   CHECK(doubles(array_of({-1.75, 0, 0.25}, {3}).to(boolean)) == Values{1, 0, 1});
   const std::int64_t extremes[] = {std::numeric_limits<std::int64_t>::min(),
                                    std::numeric_limits<std::int64_t>::max(), -1};
-  const Array a = Array::from_host(extremes, {3}, int64, cpu(0));
-  CHECK(a.to(cpu(1)).to(cpu(0)).to_vector<std::int64_t>() ==
+  const Array a = Array::from_host(extremes, {3}, int64, dev(0));
+  CHECK(a.to(dev(1)).to(dev(0)).to_vector<std::int64_t>() ==
         std::vector<std::int64_t>(extremes, extremes + 3));
   CHECK(a.clone().to_vector<std::int64_t>()[0] == extremes[0]);
 }
@@ -379,10 +379,10 @@ TEST_CASE("to_vector: the type must be the dtype") {
 // ---- what functions on arrays refuse
 
 TEST_CASE("array ops: two devices are an error that names the op and both") {
-  const Array a = counting({2, 2}), b = counting({2, 2}, float32, cpu(1));
+  const Array a = counting({2, 2}), b = counting({2, 2}, float32, dev(1));
   Array c = counting({2, 2});
   const auto refused = [](auto&& f, const char* op) {
-    return throws<UsageError>(f, {op, "cpu:0", "cpu:1"});
+    return throws<UsageError>(f, {op, dev_name(0), dev_name(1)});
   };
   CHECK(refused([&] { zip<Add>(a, b); }, "zip"));
   CHECK(refused([&] { zip_<Add>(c, b); }, "zip_"));

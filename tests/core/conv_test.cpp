@@ -43,7 +43,7 @@ TEST_CASE("conv2d: what does not fit is refused, with the facts") {
   CHECK(refused([&] { conv2d(x, w, zeros({6, 1})); }, {"[conv2d]", "bias is (6, 1)"}));
   CHECK(refused([&] { conv2d(x.to(float64), w); }, {"[conv2d]", "float64", "float32", "to("}));
   CHECK(refused([&] { conv2d(x.to(int64), w.to(int64)); }, {"[conv2d]", "int64"}));
-  CHECK(refused([&] { conv2d(x.to(cpu(1)), w); }, {"[conv2d]", "cpu:1", "cpu:0"}));
+  CHECK(refused([&] { conv2d(x.to(dev(1)), w); }, {"[conv2d]", dev_name(1), dev_name(0)}));
   CHECK(refused([&] { conv2d(x, w, b, {.stride = 0}); }, {"[conv2d]", "stride", "(0, 0)"}));
   CHECK(refused([&] { conv2d(x, w, b, {.padding = {0, -1}}); }, {"[conv2d]", "(0, -1)"}));
   CHECK(refused([&] { conv2d(x, w, b, {.dilation = 0}); }, {"[conv2d]", "dilation"}));
@@ -108,10 +108,10 @@ TEST_CASE("conv2d: the bits of a sample do not depend on the other samples") {
 TEST_CASE("conv2d: workspace is a tile and a padded image, not all columns") {
   const Tensor x = ones({1, 16, 208, 210}).requires_grad_();
   const Tensor w = ones({2, 16, 3, 3}).requires_grad_();
-  memory::reset_peak(cpu(0));
+  memory::reset_peak(dev(0));
   const Tensor y = conv2d(x, w, {}, {.padding = 1});
   y.backward(ones(y.shape()));
-  CHECK(memory::stats(cpu(0)).peak_of(Category::workspace) <= (std::int64_t(9) << 19));
+  CHECK(memory::stats(dev(0)).peak_of(Category::workspace) <= (std::int64_t(9) << 19));
   CHECK(sum(y).item<double>() == 2.0 * 16 * (3 * 208 - 2) * (3 * 210 - 2));
   CHECK(w.grad().narrow(2, 1, 1).narrow(3, 1, 1).max().item<double>() == 208 * 210);
   CHECK(w.grad().narrow(2, 0, 1).narrow(3, 0, 1).max().item<double>() == 207 * 209);

@@ -74,9 +74,9 @@ TEST_CASE("dropout: backward uses the same mask, saves nothing, and stands a wri
   manual_seed(7);
   const Tensor w = ones({6, 10}, {.requires_grad = true});
   Tensor x = w * 3.0;
-  const std::int64_t before = bytes_in_use(cpu(0));
+  const std::int64_t before = bytes_in_use(dev(0));
   const Tensor y = dropout(x, 0.4);
-  CHECK(bytes_in_use(cpu(0)) - before < 2 * x.array().nbytes());  // y alone, rounded up
+  CHECK(bytes_in_use(dev(0)) - before < 2 * x.array().nbytes());  // y alone, rounded up
   {
     const NoGrad no_grad;
     x.fill_(100);

@@ -47,8 +47,8 @@ TEST_CASE("error: every type can be caught as Error and as std::runtime_error") 
   CHECK(throws<Error>([] { throw UsageError("a"); }));
   CHECK(throws<UsageError>([] { throw StaleGraphError("a"); }));
   CHECK(throws<Error>([] { throw DeviceError("a"); }));
-  CHECK(throws<Error>([] { throw OutOfMemory(cpu(0), 1, 0, {}); }));
-  CHECK(!throws<UsageError>([] { throw OutOfMemory(cpu(0), 1, 0, {}); }));
+  CHECK(throws<Error>([] { throw OutOfMemory(dev(0), 1, 0, {}); }));
+  CHECK(!throws<UsageError>([] { throw OutOfMemory(dev(0), 1, 0, {}); }));
   CHECK(throws<std::runtime_error>([] { throw Error("a"); }));
 }
 

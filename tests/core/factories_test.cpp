@@ -17,13 +17,13 @@ using Values = std::vector<double>;
 TEST_CASE("factories: defaults are float32 on the thread's device, without gradient") {
   const Tensor x = zeros({2, 3});
   CHECK(x.dtype() == float32);
-  CHECK(x.device() == cpu(0));
+  CHECK(x.device() == dev(0));
   CHECK(!x.requires_grad());
-  const DeviceScope scope(cpu(2));
-  CHECK(ones({1}).device() == cpu(2));
-  CHECK(tensor({1.0}).device() == cpu(2));
-  CHECK(randperm(3).device() == cpu(2));
-  CHECK(ones({1}, {.device = cpu(1)}).device() == cpu(1));
+  const DeviceScope scope(dev(2));
+  CHECK(ones({1}).device() == dev(2));
+  CHECK(tensor({1.0}).device() == dev(2));
+  CHECK(randperm(3).device() == dev(2));
+  CHECK(ones({1}, {.device = dev(1)}).device() == dev(1));
   CHECK(ones({1}, {.requires_grad = true}).requires_grad());
 }
 
@@ -96,11 +96,11 @@ TEST_CASE("eye: square, wide, tall, empty") {
 }
 
 TEST_CASE("*_like: shape, type, device and layout of the other, no gradient") {
-  const Tensor x = ones({2, 3}, {.dtype = float64, .device = cpu(1)}).t().requires_grad_();
+  const Tensor x = ones({2, 3}, {.dtype = float64, .device = dev(1)}).t().requires_grad_();
   for (const Tensor& y : {zeros_like(x), ones_like(x), full_like(x, 7), empty_like(x)}) {
     CHECK(y.shape() == Shape{3, 2});
     CHECK(y.dtype() == float64);
-    CHECK(y.device() == cpu(1));
+    CHECK(y.device() == dev(1));
     CHECK(y.array().strides() == x.array().strides());
     CHECK(!y.requires_grad());
   }

@@ -139,11 +139,11 @@ TEST_CASE("function: wrong gradients are refused with the name of the op") {
 }
 
 TEST_CASE("function: the graph holds no tensor, so it goes with its last output") {
-  const std::int64_t before = bytes_in_use(cpu(0));
+  const std::int64_t before = bytes_in_use(dev(0));
   {
     const Tensor x = ones({1000}, {.requires_grad = true});
     Tensor y = Square::apply(x);
     y = Square::apply(y);
   }
-  CHECK(bytes_in_use(cpu(0)) == before);
+  CHECK(bytes_in_use(dev(0)) == before);
 }

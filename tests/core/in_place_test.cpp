@@ -42,9 +42,9 @@ TEST_CASE("in place: the value, seen by all copies of the handle, counted as one
 
 TEST_CASE("copy_: any device, dtype and strides") {
   Tensor x = zeros({3, 2}, {.dtype = float64}), t = x.t();
-  t.copy_(arange(6).view({2, 3}).to(cpu(1)));
+  t.copy_(arange(6).view({2, 3}).to(dev(1)));
   CHECK(doubles(x) == std::vector<double>{0, 3, 1, 4, 2, 5});
-  x.copy_(tensor({7.0, 8.0}, {.dtype = float16, .device = cpu(2)}));
+  x.copy_(tensor({7.0, 8.0}, {.dtype = float16, .device = dev(2)}));
   CHECK(doubles(x) == std::vector<double>{7, 8, 7, 8, 7, 8});
   CHECK(throws<UsageError>([&] { x.copy_(zeros({3})); }, {"[copy_]"}));
   CHECK(throws<UsageError>([&] { x.copy_(zeros({1, 3, 2})); }, {"[copy_]", "(1, 3, 2)"}));

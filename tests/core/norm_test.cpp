@@ -93,7 +93,7 @@ TEST_CASE("normalize kernels: every kind of shape and type against sums written 
           mean.push_back(m), m2.push_back(q), var.push_back(q / n);
           sum_g.push_back(g), sum_gx.push_back(gx);
         }
-        litter_pool(cpu(0));
+        litter_pool(dev(0));
         const Moments got = moments(x);
         const Tolerance exact{1e-12, 1e-12}, products{2e-6, 2e-5};
         CHECK(close(values_of(got.mean), mean, exact));
@@ -206,7 +206,7 @@ TEST_CASE("batch_norm: what is refused") {
   CHECK(throws<UsageError>(call(x, ones({2}), {}, true), {"running_mean is (2,)", "(3,)"}));
   CHECK(throws<UsageError>(call(x, {}, ones({4}), true), {"weight is (4,)"}));
   CHECK(throws<UsageError>(call(x, {}, ones({3}).to(float64), true), {"float32", "float64"}));
-  CHECK(throws<UsageError>(call(x, {}, ones({3}).to(cpu(1)), true), {"cpu:0", "cpu:1"}));
+  CHECK(throws<UsageError>(call(x, {}, ones({3}).to(dev(1)), true), {dev_name(0), dev_name(1)}));
   CHECK(throws<UsageError>(call(ones({1, 3}), {}, {}, true), {"more than one value per channel"}));
 }
 

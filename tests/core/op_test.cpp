@@ -20,6 +20,6 @@ TEST_CASE("op table: names are unique and every row is complete") {
     REQUIRE(!row.shapes.empty());
     for (const Shapes& shapes : row.shapes) CHECK(shapes.size() == row.inputs.size());
     for (const Shapes& shapes : row.empty) CHECK(shapes.size() == row.inputs.size());
-    CHECK(op_inputs(row, cpu(2)).at(0).device() == cpu(2));
+    CHECK(op_inputs(row, dev(2)).at(0).device() == dev(2));
   }
 }

@@ -120,14 +120,14 @@ TEST_CASE("broadcasting: the gradient has the shape of the input") {
 }
 
 TEST_CASE("two devices: the op, both devices and the way out are named") {
-  const Tensor a = ones({2}), b = ones({2}, {.device = cpu(1)}), n = b.to(int64);
-  const std::initializer_list<const char*> parts{"cpu:0", "cpu:1", "to(device)"};
+  const Tensor a = ones({2}), b = ones({2}, {.device = dev(1)}), n = b.to(int64);
+  const std::initializer_list<const char*> parts{dev_name(0), dev_name(1), "to(device)"};
   CHECK(throws<UsageError>([&] { a + b; }, parts));
   CHECK(throws<UsageError>([&] { a + n; }, parts));
   CHECK(throws<UsageError>([&] { a < b; }, parts));
   CHECK(throws<UsageError>([&] { where(a > 0, a, b); }, parts));
   CHECK(throws<UsageError>([&] { matmul(a, b); }, parts));
-  CHECK(throws<UsageError>([&] { linear(a, ones({3, 2}), ones({3}, {.device = cpu(1)})); }, parts));
+  CHECK(throws<UsageError>([&] { linear(a, ones({3, 2}), ones({3}, {.device = dev(1)})); }, parts));
   CHECK(throws<UsageError>([&] { a.clone().add_(b); }, parts));
 }
 
@@ -142,7 +142,7 @@ TEST_CASE("undefined tensors: the op and the argument are named") {
   CHECK(throws<UsageError>([&] { sum(none); }, {"[sum] argument x is undefined"}));
   CHECK(throws<UsageError>([&] { matmul(x, none); }, {"[matmul] argument b is undefined"}));
   CHECK(throws<UsageError>([&] { linear(x, none); }, {"[linear] argument weight is undefined"}));
-  CHECK(throws<UsageError>([&] { none.to(cpu(1)); }, {"[to] argument x is undefined"}));
+  CHECK(throws<UsageError>([&] { none.to(dev(1)); }, {"[to] argument x is undefined"}));
   CHECK(throws<UsageError>([&] { none.view({1}); }, {"[view] argument x is undefined"}));
 }
 

@@ -198,8 +198,8 @@ TEST_CASE("generator: a restored state continues the same stream, the spare norm
 
 TEST_CASE("random factories: the device does not matter, float types only for real numbers") {
   const Tensor here = seeded(4, [] { return randn({20}); });
-  const Tensor there = seeded(4, [] { return randn({20}, {.device = cpu(1)}); });
-  CHECK(there.device() == cpu(1));
+  const Tensor there = seeded(4, [] { return randn({20}, {.device = dev(1)}); });
+  CHECK(there.device() == dev(1));
   CHECK(bits_equal(here, there));
   CHECK(throws<UsageError>([] { rand({2}, {.dtype = int64}); }, {"[rand]", "int64", "randint"}));
   CHECK(throws<UsageError>([] { randn({-2}); }, {"negative", "(-2,)"}));

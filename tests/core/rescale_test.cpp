@@ -113,9 +113,9 @@ TEST_CASE("rescale: products that overflow are infinite, but what was there was 
 }
 
 TEST_CASE("rescale: arrays of several types, devices and sizes, each with its own measure") {
-  std::vector<Array> xs{array_of({3, 4}, {2}), array_of({kInf}, {1}, float64, cpu(1)),
-                        array_of({}, {0}), array_of({6, 8}, {2}, bfloat16, cpu(1)),
-                        array_of({5}, {}, float32, cpu(2))};
+  std::vector<Array> xs{array_of({3, 4}, {2}), array_of({kInf}, {1}, float64, dev(1)),
+                        array_of({}, {0}), array_of({6, 8}, {2}, bfloat16, dev(1)),
+                        array_of({5}, {}, float32, dev(2))};
   const std::vector<Measure> measures = rescale_(xs, 2);
   const double norms[] = {10, kInf, 0, 20, 10};
   for (std::size_t i = 0; i < xs.size(); ++i) {

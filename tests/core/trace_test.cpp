@@ -29,7 +29,7 @@ TEST_CASE("trace: a matrix product is 2 M K N operations, a batch of them as man
   CHECK(flops_of([&] { matmul(zeros({7, 3, 4}), zeros({7, 4, 5})); }) == 7 * 2 * 3 * 4 * 5);
   CHECK(flops_of([&] { matmul(b.t(), a.t()); }) == 2 * 3 * 4 * 5);
   CHECK(flops_of([&] { matmul(zeros({3, 0}), zeros({0, 5})); }) == 0);
-  Array c = Array::zeros({3, 5}, float32, cpu(0));
+  Array c = Array::zeros({3, 5}, float32, dev(0));
   CHECK(flops_of([&] { gemm_accumulate(a.array(), b.array(), c); }) == 2 * 3 * 4 * 5);
   CHECK(flops_of([&] { a + a; }) == 0);
 }
@@ -55,7 +55,7 @@ TEST_CASE("trace: a convolution costs 2 operations per output and weight of its 
 TEST_CASE("trace: a product that is refused costs nothing, and threads count for themselves") {
   CHECK(flops_of([] {
           CHECK_THROWS(
-              gemm(Array::zeros({2, 3}, float32, cpu(0)), Array::zeros({2, 3}, float32, cpu(0))));
+              gemm(Array::zeros({2, 3}, float32, dev(0)), Array::zeros({2, 3}, float32, dev(0))));
         }) == 0);
   std::int64_t there = 0;
   const std::int64_t here = flops_of([&] {

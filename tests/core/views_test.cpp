@@ -127,7 +127,7 @@ TEST_CASE("cat and stack: refuse what does not fit, naming the tensor") {
   CHECK(throws<UsageError>([&] { cat({x, zeros({2})}); }, {"[cat]"}));
   CHECK(throws<UsageError>([&] { cat({tensor(1.0)}); }, {"[cat] 0-dim", "stack"}));
   CHECK(throws<UsageError>([&] { cat({x, Tensor()}); }, {"[cat] tensor 1 is undefined"}));
-  CHECK(throws<UsageError>([&] { cat({x, x.to(cpu(1))}); }, {"[cat]", "cpu:0", "cpu:1"}));
+  CHECK(throws<UsageError>([&] { cat({x, x.to(dev(1))}); }, {"[cat]", dev_name(0), dev_name(1)}));
   CHECK(throws<UsageError>([&] { stack({x, zeros({3, 2})}); }, {"[stack]", "(3, 2)"}));
   CHECK(stack({tensor(1.0), tensor(2.0)}).shape() == Shape{2});
   CHECK(stack({x, x}, -1).shape() == Shape{2, 3, 2});
@@ -165,14 +165,14 @@ TEST_CASE("split: a piece that is not used gets zeros") {
 
 TEST_CASE("to: copies between devices and types are differentiable; the same gives itself") {
   const Tensor x = tensor({1.5, -2.5}, {.requires_grad = true});
-  CHECK(x.to(cpu(0)).is_same(x));
+  CHECK(x.to(dev(0)).is_same(x));
   CHECK(x.to(float32).is_same(x));
   CHECK(x.contiguous().is_same(x));
   CHECK(!x.clone().is_same(x));
-  const Tensor y = x.to(cpu(1)).to(float64).clone();
-  CHECK(y.device() == cpu(1));
-  y.backward(tensor({2.0, 3.0}, {.dtype = float64, .device = cpu(1)}));
-  CHECK(x.grad().device() == cpu(0));
+  const Tensor y = x.to(dev(1)).to(float64).clone();
+  CHECK(y.device() == dev(1));
+  y.backward(tensor({2.0, 3.0}, {.dtype = float64, .device = dev(1)}));
+  CHECK(x.grad().device() == dev(0));
   CHECK(x.grad().dtype() == float32);
   CHECK(close(x.grad(), {2, 3}));
   CHECK(!x.to(int64).requires_grad());

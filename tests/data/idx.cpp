@@ -61,8 +61,8 @@ TEST_CASE("read_idx: no dimensions is one element, a size of 0 none") {
 }
 
 TEST_CASE("read_idx: a tensor comes onto the thread's default device") {
-  const DeviceScope scope(cpu(2));
-  CHECK(parse(bytes({0, 0, 8, 0, 7})).device() == cpu(2));
+  const DeviceScope scope(dev(2));
+  CHECK(parse(bytes({0, 0, 8, 0, 7})).device() == dev(2));
 }
 
 TEST_CASE("read_idx: what is no IDX file is refused") {

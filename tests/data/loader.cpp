@@ -89,10 +89,10 @@ TEST_CASE("DataLoader: size counts batches with and without the small one") {
 
 TEST_CASE("DataLoader: batches are on the data set's device and count as input") {
   const auto [x, y] = numbers(6);
-  const data::DataLoader loader({x.to(cpu(1)), y.to(cpu(1))}, {.batch_size = 3});
+  const data::DataLoader loader({x.to(dev(1)), y.to(dev(1))}, {.batch_size = 3});
   const data::Batch batch = *loader.begin();
-  CHECK(batch.x.device() == cpu(1));
-  CHECK(batch.y.device() == cpu(1));
+  CHECK(batch.x.device() == dev(1));
+  CHECK(batch.y.device() == dev(1));
   CHECK(batch.x.array().storage()->category() == Category::input);
 }
 

@@ -52,12 +52,12 @@ TEST_CASE("load: the module keeps its device and dtype, whatever the file was ma
   const std::string path = folder.file("net.safetensors");
   Net from, to;
   from.to(float64);
-  from.to(cpu(2));
-  to.to(cpu(1));
+  from.to(dev(2));
+  to.to(dev(1));
   save(from, path);
   CHECK(io::load_state_dict(path).at("mean").dtype() == float64);
   load(to, path);
-  CHECK(to.mean.device() == cpu(1));
+  CHECK(to.mean.device() == dev(1));
   CHECK(to.mean.dtype() == float32);
   CHECK(close(to.fc2.weight, from.fc2.weight, {0, 0}));  // float32 to float64 and back is exact
 }
@@ -118,7 +118,7 @@ TEST_CASE("save and load: a DataParallel net by its module; replicas follow what
   const TemporaryFolder folder;
   const std::string path = folder.file("net.safetensors");
   Net single, wrapped;
-  parallel::DataParallel net(wrapped, {.devices = cpus(2)});
+  parallel::DataParallel net(wrapped, {.devices = devs(2)});
   const Tensor x = random_tensor({5, 3}, 1);
   net(x);  // the replicas have the old weights now
   save(single, path);

@@ -135,12 +135,12 @@ TEST_CASE("read_safetensors: every character of names and metadata comes back") 
 
 TEST_CASE("read_safetensors: tensors come from any device and go to the one asked for") {
   const std::string bytes =
-      io::format_safetensors({{"x", tensor_of({1, 2}, {2}, float32, cpu(2))}});
-  CHECK(parse(bytes).tensors.at("x").device() == cpu(0));
-  CHECK(io::parse_safetensors(bytes, "x", cpu(3)).tensors.at("x").device() == cpu(3));
-  const DeviceScope scope(cpu(1));
+      io::format_safetensors({{"x", tensor_of({1, 2}, {2}, float32, dev(2))}});
+  CHECK(parse(bytes).tensors.at("x").device() == dev(0));
+  CHECK(io::parse_safetensors(bytes, "x", dev(3)).tensors.at("x").device() == dev(3));
+  const DeviceScope scope(dev(1));
   const Tensor x = parse(bytes).tensors.at("x");
-  CHECK(x.device() == cpu(1));
+  CHECK(x.device() == dev(1));
   CHECK(close(x, {1, 2}));
 }
 

@@ -67,7 +67,7 @@ TEST_CASE("index ops: what does not fit is refused with position, value and the 
   CHECK(throws<UsageError>([&] { index_select(x, 0, ints({0, 1}, {1, 2})); }, {"one dimension"}));
   CHECK(throws<UsageError>([&] { index_select(x, 2, tensor({0})); }, {"index_select"}));
   CHECK(throws<UsageError>([&] { embedding(x, tensor({0}), 4); }, {"padding_idx 4", "4 rows"}));
-  CHECK(throws<UsageError>([&] { embedding(x, zeros({1}, {int64, cpu(1)})); }, {"cpu:1"}));
+  CHECK(throws<UsageError>([&] { embedding(x, zeros({1}, {int64, dev(1)})); }, {dev_name(1)}));
   CHECK(throws<UsageError>([&] { embedding(Tensor(), tensor({0})); }, {"weight"}));
 }
 

@@ -61,9 +61,9 @@ TEST_CASE("Linear: the same seed gives the same weights on every device") {
   manual_seed(3);
   const nn::Linear here(5, 4);
   manual_seed(3);
-  const DeviceScope scope(cpu(2));
+  const DeviceScope scope(dev(2));
   const nn::Linear there(5, 4);
-  CHECK(there.weight.device() == cpu(2));
+  CHECK(there.weight.device() == dev(2));
   CHECK(bits_equal(here.weight, there.weight));
   CHECK(bits_equal(here.bias, there.bias));
 }
@@ -169,7 +169,7 @@ TEST_CASE("init: writes in place, once, outside of any history, in the tensor's 
   manual_seed(1);
   const std::vector<double> expected = doubles(nn::init::uniform_(zeros({2, 3})));
   manual_seed(1);
-  const Tensor turned(Array::zeros({3, 2}, float32, cpu(0)).transpose(0, 1));
+  const Tensor turned(Array::zeros({3, 2}, float32, dev(0)).transpose(0, 1));
   CHECK(doubles(nn::init::uniform_(turned)) == expected);
 }
 

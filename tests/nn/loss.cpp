@@ -31,7 +31,7 @@ Tensor golden_logits() {
 
 const std::vector<std::int64_t> kTargets{2, 0, 3};
 
-Tensor targets(Device device = cpu(0)) {
+Tensor targets(Device device = dev(0)) {
   return from_vector(kTargets, {.device = device});
 }
 
@@ -57,7 +57,7 @@ TEST_CASE("cross_entropy: mean, sum and none have PyTorch's values and gradients
 }
 
 TEST_CASE("cross_entropy: the gradient equals finite differences in float64") {
-  Tensor x = random_tensor({5, 7}, 1, float64, cpu(0), -3, 3).requires_grad_();
+  Tensor x = random_tensor({5, 7}, 1, float64, dev(0), -3, 3).requires_grad_();
   const Tensor t = from_vector(std::vector<std::int64_t>{0, 6, 3, 3, 1});
   const auto f = [&](const Tensor& logits) { return nn::cross_entropy(logits, t) * 3.0; };
   f(x).backward();
@@ -106,7 +106,7 @@ TEST_CASE("cross_entropy: a target that does not fit is refused with the facts")
   CHECK(refuses(x, zeros({3}), {"[cross_entropy]", "int64", "float32"}));
   CHECK(refuses(x, from_vector(std::vector<std::int64_t>{0, 1}), {"(3, 4)", "(2,)"}));
   CHECK(refuses(x, zeros({3, 4}, {.dtype = int64}), {"one target for each row"}));
-  CHECK(refuses(x, targets(cpu(1)), {"cpu:0", "cpu:1"}));
+  CHECK(refuses(x, targets(dev(1)), {dev_name(0), dev_name(1)}));
   CHECK(refuses(x, from_vector(std::vector<std::int64_t>{0, 4, 1}), {"4"}));
   CHECK(refuses(x, from_vector(std::vector<std::int64_t>{0, 1, -1}), {"-1"}));
   CHECK(refuses(zeros({3}), targets(), {"(N, C)", "(3,)"}));

@@ -176,7 +176,7 @@ TEST_CASE("cross_entropy: options in float64 agree with finite differences") {
     return nn::cross_entropy(
         x, target, {.weight = class_weight(float64), .ignore_index = 2, .label_smoothing = 0.3});
   };
-  const Tensor x = random_tensor({2, 4, 3}, 5, float64, cpu(0), -3, 3).requires_grad_();
+  const Tensor x = random_tensor({2, 4, 3}, 5, float64, dev(0), -3, 3).requires_grad_();
   f(x).backward();
   CHECK(close(x.grad(), slopes(f, x), {1e-6, 1e-8}));
 }
@@ -200,7 +200,7 @@ TEST_CASE("cross_entropy: options that do not fit are refused with the facts") {
   CHECK(refuses(flat(), {.label_smoothing = 1.5}, {"[cross_entropy]", "label_smoothing", "1.5"}));
   CHECK(refuses(flat(), {.weight = zeros({3})}, {"4 classes", "(3,)"}));
   CHECK(refuses(flat(), {.weight = zeros({4}, {.dtype = int64})}, {"floating", "int64"}));
-  CHECK(refuses(flat(), {.weight = zeros({4}, {.device = cpu(1)})}, {"cpu:0", "cpu:1"}));
+  CHECK(refuses(flat(), {.weight = zeros({4}, {.device = dev(1)})}, {dev_name(0), dev_name(1)}));
   CHECK(refuses(zeros({5, 4}), {.ignore_index = 1}, {"ignore_index 1", "probabilities"}));
   CHECK(refuses(classes({2, 0, 1, 9, 1}, {5}), {.ignore_index = 3}, {"target 9 of row 3"}));
   CHECK(throws<UsageError>(

@@ -76,20 +76,20 @@ TEST_CASE("Module: to(device) moves values and gradients inside the handles") {
   const std::vector<double> before = doubles(handle);
   sum(net(tensor_of({1, 2, 3}, {1, 3}))).backward();
   const std::vector<double> grad = doubles(net.fc2.bias.grad());
-  net.to(cpu(3));
-  CHECK(handle.device() == cpu(3));
+  net.to(dev(3));
+  CHECK(handle.device() == dev(3));
   CHECK(handle.requires_grad());
   CHECK(doubles(handle) == before);
-  CHECK(net.fc2.bias.grad().device() == cpu(3));
+  CHECK(net.fc2.bias.grad().device() == dev(3));
   CHECK(doubles(net.fc2.bias.grad()) == grad);
-  CHECK(net.mean.device() == cpu(3));
+  CHECK(net.mean.device() == dev(3));
 }
 
 TEST_CASE("Module: to(device) keeps tied weights tied") {
   Tied net;
-  net.to(cpu(1));
+  net.to(dev(1));
   CHECK(net.in.weight.is_same(net.out.weight));
-  CHECK(net.out.weight.device() == cpu(1));
+  CHECK(net.out.weight.device() == dev(1));
 }
 
 TEST_CASE("Module: to(dtype) converts floating tensors only") {
@@ -173,11 +173,11 @@ TEST_CASE("clone: boxed layers are cloned as well") {
 }
 
 TEST_CASE("Module: parameters are counted as such, wherever they go") {
-  const auto of = [](int i) { return memory::stats(cpu(i)).of(Category::parameter); };
-  const DeviceScope on_six(cpu(6));
+  const auto of = [](int i) { return memory::stats(dev(i)).of(Category::parameter); };
+  const DeviceScope on_six(dev(6));
   nn::Linear layer(100, 10);
   CHECK(of(6) >= 4040);
-  layer.to(cpu(7));
+  layer.to(dev(7));
   CHECK(of(6) == 0);
   CHECK(of(7) >= 4040);
   const std::int64_t one = of(7);

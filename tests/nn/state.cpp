@@ -79,10 +79,10 @@ TEST_CASE("load_state_dict: loading a module's own state changes nothing") {
 
 TEST_CASE("load_state_dict: the module keeps its device and dtype") {
   Net from, to;
-  from.to(cpu(2));
+  from.to(dev(2));
   from.to(float64);
   to.load_state_dict(from.state_dict());
-  CHECK(to.fc1.weight.device() == cpu(0));
+  CHECK(to.fc1.weight.device() == dev(0));
   CHECK(to.fc1.weight.dtype() == float32);
   CHECK(all_values(to) == all_values(from));
 }

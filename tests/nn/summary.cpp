@@ -194,7 +194,7 @@ TEST_CASE(
     "summary: the input is where and what the first parameter is, or of the dtype asked for") {
   nn::Linear layer(3, 2);
   layer.to(float64);
-  layer.to(cpu(1));
+  layer.to(dev(1));
   CHECK(nn::summary(layer, {1, 3}).parameter_bytes == 64);
   CHECK_THROWS_WITH_AS(nn::summary(layer, {1, 3}, {.dtype = float32}),
                        doctest::Contains("x is float32, weight is float64"), UsageError);

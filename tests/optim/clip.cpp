@@ -18,7 +18,7 @@ namespace {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
-Tensor with_grad(const std::vector<double>& grad, DType dtype = float32, Device device = cpu(0)) {
+Tensor with_grad(const std::vector<double>& grad, DType dtype = float32, Device device = dev(0)) {
   const Shape shape{std::int64_t(grad.size())};
   Tensor p = tensor_of(std::vector<double>(grad.size(), 0), shape, dtype, device);
   p.requires_grad_();
@@ -84,15 +84,15 @@ TEST_CASE("clip_grad_norm_: parameters without gradient are passed over; none at
 
 TEST_CASE("clip_grad_norm_: gradients of several devices share one norm and stay where they are") {
   for (double p : {1.0, 2.0, 3.0, kInfinity}) {
-    Tensor a = with_grad({3}, float32, cpu(1)), b = with_grad({4}, float32, cpu(0));
+    Tensor a = with_grad({3}, float32, dev(1)), b = with_grad({4}, float32, dev(0));
     const double norm = p == kInfinity ? 4 : std::pow(std::pow(3, p) + std::pow(4, p), 1 / p);
     const GradReport report = clip_grad_norm_({a, b}, 2, p);
     CHECK(close(report.norm, norm, {1e-6, 0}));
     CHECK(report.worst == 1);
     CHECK(close(a.grad(), {3 * 2 / norm}, {1e-6, 0}));
     CHECK(close(b.grad(), {4 * 2 / norm}, {1e-6, 0}));
-    CHECK(a.grad().device() == cpu(1));
-    CHECK(b.grad().device() == cpu(0));
+    CHECK(a.grad().device() == dev(1));
+    CHECK(b.grad().device() == dev(0));
   }
 }
 
@@ -177,7 +177,7 @@ TEST_CASE("clip_grads_with_norm_: a norm from elsewhere gives what clip_grad_nor
 }
 
 TEST_CASE("clip_grad_value_: every element to [-limit, limit], NaN stays NaN") {
-  Tensor a = with_grad({-3, 0.5, 2, kInfinity, kNan}), b = with_grad({0.25}, float32, cpu(1));
+  Tensor a = with_grad({-3, 0.5, 2, kInfinity, kNan}), b = with_grad({0.25}, float32, dev(1));
   const GradReport report = clip_grad_value_({a, Tensor(), b}, 1);
   CHECK(close(a.grad(), {-1, 0.5, 1, 1, kNan}, {0, 0}));
   CHECK(close(b.grad(), {0.25}, {0, 0}));

@@ -114,7 +114,7 @@ void compare_with_golden(const Case& c, Device device) {
   CHECK(fnv1a<T>(state) == expected.state);
 }
 
-void compare(const std::string& name, Device device = cpu(0)) {
+void compare(const std::string& name, Device device = dev(0)) {
   for (const Case& c : cases()) {
     if (c.name != name) continue;
     if (c.dtype == float64) {
@@ -184,5 +184,5 @@ TEST_CASE("AdamW: groups with options of their own have PyTorch's bits") {
   compare("adamw groups");
 }
 TEST_CASE("Adam: the second logical device gives the same bits as the first") {
-  compare("adam weight_decay", cpu(1));
+  compare("adam weight_decay", dev(1));
 }

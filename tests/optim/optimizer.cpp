@@ -18,7 +18,7 @@ using namespace tandem::test;
 
 namespace {
 
-Tensor parameter(const std::vector<double>& values, Device device = cpu(0)) {
+Tensor parameter(const std::vector<double>& values, Device device = dev(0)) {
   return tensor_of(values, {std::int64_t(values.size())}, float32, device).requires_grad_();
 }
 
@@ -160,7 +160,7 @@ TEST_CASE("Optimizer: a zero gradient still moves a parameter that has momentum;
 }
 
 TEST_CASE("SGD: momentum switched on later starts with the gradient, not with garbage") {
-  litter_pool(cpu(0));
+  litter_pool(dev(0));
   Tensor p = parameter({1});
   SGD optimizer({p}, {.lr = 0.1, .dampening = 0.5});
   give_grad(p, 1);
@@ -173,12 +173,12 @@ TEST_CASE("SGD: momentum switched on later starts with the gradient, not with ga
 }
 
 TEST_CASE("Optimizer: parameters of several devices are updated where they are") {
-  Tensor a = parameter({1}), b = parameter({1}, cpu(1)), c = parameter({1});
+  Tensor a = parameter({1}), b = parameter({1}, dev(1)), c = parameter({1});
   Adam optimizer({a, b, c}, {.lr = 0.5});
   for (Tensor* p : {&a, &b, &c}) give_grad(*p, 2);
   optimizer.step();
-  CHECK(b.device() == cpu(1));
-  CHECK(optimizer.state(1).tensors[0].device() == cpu(1));
+  CHECK(b.device() == dev(1));
+  CHECK(optimizer.state(1).tensors[0].device() == dev(1));
   for (const Tensor& p : {a, b, c}) CHECK(close(p, {0.5}, {1e-6, 0}));
 }
 
@@ -187,12 +187,13 @@ TEST_CASE("Optimizer: state on another device than its parameter is an error nam
   Adam optimizer(layer.parameters());
   for (Tensor& p : layer.parameters()) give_grad(p, 1);
   optimizer.step();
-  layer.to(cpu(1));
+  layer.to(dev(1));
   for (Tensor& p : layer.parameters()) give_grad(p, 1);
   const std::vector<double> before = doubles(layer.weight);
-  CHECK(refused([&] { optimizer.step(); }, {"state sits on cpu:0", "is now on cpu:1"}));
+  CHECK(
+      refused([&] { optimizer.step(); }, {"state sits on", dev_name(0), "is now on", dev_name(1)}));
   CHECK(doubles(layer.weight) == before);
-  layer.to(cpu(0));
+  layer.to(dev(0));
   for (Tensor& p : layer.parameters()) give_grad(p, 1);
   optimizer.step();
   CHECK(optimizer.state(0).step == 2);
@@ -201,24 +202,24 @@ TEST_CASE("Optimizer: state on another device than its parameter is an error nam
 TEST_CASE("Optimizer: without state yet, a module may move after the optimizer was made") {
   nn::Linear layer(2, 1);
   Adam optimizer(layer.parameters(), {.lr = 0.5});
-  layer.to(cpu(1));
+  layer.to(dev(1));
   const std::vector<double> before = doubles(layer.bias);
   for (Tensor& p : layer.parameters()) give_grad(p, 1);
   optimizer.step();
   CHECK(close(layer.bias, {before[0] - 0.5}, {1e-6, 1e-6}));
-  CHECK(layer.bias.device() == cpu(1));
+  CHECK(layer.bias.device() == dev(1));
 }
 
 TEST_CASE("Optimizer: a gradient of another shape, dtype or device is refused, nothing moves") {
   Tensor a = parameter({1, 1}), b = parameter({1, 1});
   SGD optimizer({a, b}, {.lr = 0.1});
   give_grad(a, 1);
-  b.impl()->grad = Array::full({3}, 1, float32, cpu(0));
+  b.impl()->grad = Array::full({3}, 1, float32, dev(0));
   CHECK(refused([&] { optimizer.step(); }, {"parameter 1", "(2,)", "(3,)"}));
-  b.impl()->grad = Array::full({2}, 1, float64, cpu(0));
+  b.impl()->grad = Array::full({2}, 1, float64, dev(0));
   CHECK(refused([&] { optimizer.step(); }, {"parameter 1", "float32", "float64"}));
-  b.impl()->grad = Array::full({2}, 1, float32, cpu(1));
-  CHECK(refused([&] { optimizer.step(); }, {"parameter 1", "cpu:1", "cpu:0"}));
+  b.impl()->grad = Array::full({2}, 1, float32, dev(1));
+  CHECK(refused([&] { optimizer.step(); }, {"parameter 1", dev_name(1), dev_name(0)}));
   CHECK(close(a, {1.0, 1.0}, {0, 0}));
   CHECK(optimizer.state(0).step == 0);
 }
@@ -241,16 +242,16 @@ TEST_CASE("Optimizer: a parameter in another order of strides is updated in plac
 }
 
 TEST_CASE("Optimizer: state is counted under its own category and made at the first step") {
-  Tensor p(Array::zeros({1000}, float32, cpu(5)));
+  Tensor p(Array::zeros({1000}, float32, dev(5)));
   p.requires_grad_();
   Adam optimizer({p});
-  CHECK(memory::stats(cpu(5)).of(Category::optimizer) == 0);
+  CHECK(memory::stats(dev(5)).of(Category::optimizer) == 0);
   give_grad(p, 1);
   optimizer.step();
-  CHECK(memory::stats(cpu(5)).of(Category::optimizer) >= 8000);
-  const std::int64_t after_one = memory::stats(cpu(5)).of(Category::optimizer);
+  CHECK(memory::stats(dev(5)).of(Category::optimizer) >= 8000);
+  const std::int64_t after_one = memory::stats(dev(5)).of(Category::optimizer);
   optimizer.step();
-  CHECK(memory::stats(cpu(5)).of(Category::optimizer) == after_one);
+  CHECK(memory::stats(dev(5)).of(Category::optimizer) == after_one);
 }
 
 TEST_CASE("Optimizer: float16 parameters are updated with arithmetic in float32") {

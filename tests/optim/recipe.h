@@ -21,7 +21,7 @@ inline std::uint64_t splitmix64(std::uint64_t x) {
 
 /// In [-1, 1) times a power of two from 1 to 1/128; exact in float32. Step 0: the parameter itself.
 inline Tensor golden_tensor(std::uint64_t step, std::uint64_t param, DType dtype = float32,
-                            Device device = cpu(0)) {
+                            Device device = dev(0)) {
   std::vector<double> values;
   for (std::int64_t i = 0; i < kSizes[param]; ++i) {
     const std::uint64_t h = splitmix64((step * 16 + param) * 4096 + std::uint64_t(i));

@@ -20,7 +20,7 @@ Tolerance half_tolerance(DType dtype) {
   return {2 * eps, 2 * eps};
 }
 
-Tensor half_values(const Shape& shape, std::uint64_t seed, DType dtype, Device device = cpu(0)) {
+Tensor half_values(const Shape& shape, std::uint64_t seed, DType dtype, Device device = dev(0)) {
   return random_tensor(shape, seed, dtype, device);
 }
 
@@ -31,9 +31,9 @@ Tensor half_values(const Shape& shape, std::uint64_t seed, DType dtype, Device d
 TEST_CASE("A2 parallel_apply: under autocast each module gives what it gives alone") {
   for (DType fast : kFast) {
     nn::Linear a(10, 5), b(10, 5);
-    b.to(cpu(1));
+    b.to(dev(1));
     const std::vector<nn::Linear*> modules{&a, &b};
-    const std::vector<Tensor> inputs{values({2, 10}, 1), values({2, 10}, 2, cpu(1))};
+    const std::vector<Tensor> inputs{values({2, 10}, 1), values({2, 10}, 2, dev(1))};
     const Autocast autocast(cpu, fast);
     const auto outputs = parallel::parallel_apply(modules, inputs);
     for (std::size_t i = 0; i < 2; ++i) {
@@ -91,7 +91,7 @@ TEST_CASE("S17-19 scatter: empty containers beside 16-bit data give the unwrappe
     DataParallel net(m, on(2));
     const Keywords input{half_values({20, 10}, 1, dtype), {}, {}, {}};
     const Tensor y = net(input);
-    CHECK(y.device() == cpu(0));
+    CHECK(y.device() == dev(0));
     CHECK(y.dtype() == dtype);
     CHECK(close(y, m.forward(input), half_tolerance(dtype)));
   }
@@ -105,7 +105,7 @@ TEST_CASE("D12 step: float16 and bfloat16 on all devices") {
     const Tensor x = half_values({20, 10}, 1, dtype);
     const Tensor y = net(x);
     CHECK(y.dtype() == dtype);
-    CHECK(y.device() == cpu(0));
+    CHECK(y.device() == dev(0));
     CHECK(close(y, m(x), half_tolerance(dtype)));
   }
 }

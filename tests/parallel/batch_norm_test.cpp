@@ -28,9 +28,9 @@ TEST_CASE("P2 replicate: running mean, variance and counter are on the replica's
   net(values({6, 10, 2, 2}, 1));
   for (int r = 0; r < 3; ++r) {
     const nn::BatchNorm2d& norm = net.replica(r).norm;
-    CHECK(norm.running_mean.device() == cpu(r));
-    CHECK(norm.running_var.device() == cpu(r));
-    CHECK(norm.num_batches_tracked.device() == cpu(r));
+    CHECK(norm.running_mean.device() == dev(r));
+    CHECK(norm.running_var.device() == dev(r));
+    CHECK(norm.num_batches_tracked.device() == dev(r));
     CHECK(norm.num_batches_tracked.dtype() == int64);
   }
 }

@@ -37,7 +37,7 @@ TEST_CASE("data_parallel: chunk rules and weights change who works, not the resu
       many.zero_grad();
       nn::cross_entropy(net(x), y).backward();
       CHECK(all_close(grads(many), grads(one)));
-      for (const Tensor& g : grads(many)) CHECK(g.device() == cpu(0));
+      for (const Tensor& g : grads(many)) CHECK(g.device() == dev(0));
     }
   }
 }
@@ -96,8 +96,9 @@ TEST_CASE("data_parallel: a stale graph is an error exactly where it is one on o
     const Tensor loss = nn::cross_entropy(net(x), y);
     touch(m.b.weight);
     if (forward_between) net(x);
-    CHECK(throws<ReplicaError>([&] { loss.backward(); },
-                               {"replica 0 on cpu:0 (rows 0 to 2)", "changed since forward"}));
+    CHECK(throws<ReplicaError>(
+        [&] { loss.backward(); },
+        {"replica 0 on", dev_name(0), "(rows 0 to 2)", "changed since forward"}));
     for (const Tensor& g : grads(m)) CHECK(!g.defined());
   }
   const Tensor single = nn::cross_entropy(one(x), y);
@@ -117,7 +118,7 @@ TEST_CASE("data_parallel: a graph that is still alive keeps the parameters it sa
   const Tensor x = values({9, 8}, 1), y = labels(9, 4);
   nn::cross_entropy(one(x), y).backward();
   const Tensor loss = nn::cross_entropy(net(x), y);
-  for (Tensor& p : m.parameters()) p.set_array(Array::zeros(p.shape(), float32, cpu(0)));
+  for (Tensor& p : m.parameters()) p.set_array(Array::zeros(p.shape(), float32, dev(0)));
   CHECK(close(net(x), std::vector<double>(36, 0)));  // the new values are everywhere
   loss.backward();                                   // and the old ones still there
   CHECK(all_close(grads(m), grads(one)));
@@ -319,12 +320,12 @@ struct Everything : nn::Module {
 
 TEST_CASE("data_parallel: any signature: structs, maps, optionals, text, replicated tensors") {
   Everything m;
-  DataParallel net(m, on(4, {.output_device = cpu(2)}));
+  DataParallel net(m, on(4, {.output_device = dev(2)}));
   Tensor table = values({1, 8}, 3);
   table.requires_grad_();
   const Tensor x = values({6, 8}, 4);
   const Out o = net(Batch{x, {}}, parallel::replicated(table), 2.0, std::string("x"));
-  CHECK(o.logits.device() == cpu(2));
+  CHECK(o.logits.device() == dev(2));
   CHECK(o.id == 0);
   CHECK(!o.none);
   CHECK(!o.undefined.defined());
@@ -352,10 +353,10 @@ TEST_CASE("data_parallel: scattered outputs stay on their devices, and a loss on
   std::int64_t row = 0;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const std::int64_t n = outputs[i].size(0);
-    CHECK(outputs[i].device() == cpu(int(i)));
-    const Tensor target = y.narrow(0, row, n).to(cpu(int(i)));
+    CHECK(outputs[i].device() == dev(int(i)));
+    const Tensor target = y.narrow(0, row, n).to(dev(int(i)));
     const Tensor loss =
-        nn::cross_entropy(outputs[i], target, {.reduction = nn::Reduction::sum}).to(cpu(0));
+        nn::cross_entropy(outputs[i], target, {.reduction = nn::Reduction::sum}).to(dev(0));
     total = total.defined() ? total + loss : loss;
     row += n;
   }
@@ -434,7 +435,11 @@ TEST_CASE("data_parallel: a tensor of the first device met in another replica is
     void visit(nn::Visitor&) override {}  // forgot the table
   } m;
   DataParallel net(m, on(2));
-  CHECK(throws<ReplicaError>([&] { net(values({4, 8}, 1)); }, {"two devices", "cpu:1", "cpu:0"}));
+  CHECK(throws<ReplicaError>(
+      [&] {
+        net(values({4, 8}, 1));
+      },
+      {"two devices", dev_name(1), dev_name(0)}));
 }
 
 TEST_CASE("data_parallel: two engines in two threads, and one engine in two") {

@@ -188,13 +188,13 @@ TEST_CASE("X8 failure: two different faults and a slow replica; both are reporte
     } catch (const ReplicaError& e) {
       REQUIRE(e.failures().size() == 2);
       CHECK(e.failures()[0].rank == 1);
-      CHECK(e.failures()[0].device == cpu(1));
+      CHECK(e.failures()[0].device == dev(1));
       CHECK(e.failures()[0].first_row == 2);
       CHECK(e.failures()[0].rows == 2);
       CHECK(e.failures()[1].message == "second fault");
       CHECK(e.first_is<std::out_of_range>());
       CHECK(!e.first_is<std::domain_error>());
-      CHECK(contains(e.what(), "replica 1 on cpu:1 (rows 2 to 3): first fault"));
+      CHECK(contains(e.what(), str("replica 1 on ", dev(1), " (rows 2 to 3): first fault")));
     }
     m.broken = false;
     CHECK(close(net(x), m.body(x)));
@@ -207,19 +207,19 @@ TEST_CASE("X9 memory: out of memory in one replica leaves no bytes behind; a sma
   mean(net(values({6, 8}, 1))).backward();
   m.zero_grad();
   const auto before = bytes_in_use(3);
-  memory::empty_cache(cpu(1));
-  memory::set_limit(cpu(1), memory::stats(cpu(1)).reserved + (64 << 10));
+  memory::empty_cache(dev(1));
+  memory::set_limit(dev(1), memory::stats(dev(1)).reserved + (64 << 10));
   try {
     net(values({3 * 4096, 8}, 2));
     FAIL("nothing was thrown");
   } catch (const ReplicaError& e) {
     CHECK(e.first_is<OutOfMemory>());
-    CHECK(contains(e.what(), "out of memory on cpu:1"));
+    CHECK(contains(e.what(), str("out of memory on ", dev(1))));
   }
   CHECK(bytes_in_use(3) == before);
   CHECK_NOTHROW(mean(net(values({6, 8}, 1))).backward());
   m.zero_grad();
-  memory::set_limit(cpu(1), 0);
+  memory::set_limit(dev(1), 0);
   CHECK_NOTHROW(net(values({3 * 4096, 8}, 2)));
   CHECK(bytes_in_use(3) == before);
 }
@@ -296,14 +296,14 @@ TEST_CASE("X18 devices: a duplicate, one out of range and an empty list are thre
   nn::Linear m(3, 2);
   CHECK(throws<UsageError>(
       [&] {
-        DataParallel net(m, {.devices = {cpu(0), cpu(0)}});
+        DataParallel net(m, {.devices = {dev(0), dev(0)}});
       },
-      {"cpu:0 is listed twice"}));
+      {dev_name(0), "is listed twice"}));
   CHECK(throws<DeviceError>(
       [&] {
-        DataParallel net(m, {.devices = {cpu(0), cpu(64)}});
+        DataParallel net(m, {.devices = {dev(0), dev(64)}});
       },
-      {"cpu:64 does not exist"}));
+      {"64 does not exist"}));
   CHECK(throws<DeviceError>([&] { DataParallel net(m, {.devices = {cuda(0)}}); },
                             {"cuda:0 does not exist", "tandem::cuda"}));
   CHECK(throws<UsageError>([&] { DataParallel net(m, {.devices = std::vector<Device>{}}); },
@@ -313,9 +313,9 @@ TEST_CASE("X18 devices: a duplicate, one out of range and an empty list are thre
 TEST_CASE("X19 copies: a pattern written on any device reads back on any other") {
   for (int i = 0; i < 4; ++i) {
     for (int j = 0; j < 4; ++j) {
-      const Tensor x = values({33, 5}, std::uint64_t(i), cpu(i));
-      CHECK(bits_equal(x.to(cpu(j)), x));
-      CHECK(bits_equal(x.transpose(0, 1).to(cpu(j)).to(cpu(i)), x.transpose(0, 1)));
+      const Tensor x = values({33, 5}, std::uint64_t(i), dev(i));
+      CHECK(bits_equal(x.to(dev(j)), x));
+      CHECK(bits_equal(x.transpose(0, 1).to(dev(j)).to(dev(i)), x.transpose(0, 1)));
     }
   }
 }

@@ -5,8 +5,8 @@ namespace tandem::test {
 using parallel::gather;
 
 TEST_CASE("G1 G2 gather: two pieces on any target, and the seed comes back in two pieces") {
-  for (Device target : {cpu(0), cpu(7)}) {  // the first device, and a further one
-    Tensor a = values({2, 4}, 1, cpu(0)), b = values({2, 4}, 2, cpu(1));
+  for (Device target : {dev(0), dev(7)}) {  // the first device, and a further one
+    Tensor a = values({2, 4}, 1, dev(0)), b = values({2, 4}, 2, dev(1));
     a.requires_grad_(), b.requires_grad_();
     const Tensor y = gather({a, b}, target);
     CHECK(y.shape() == Shape{4, 4});
@@ -15,17 +15,17 @@ TEST_CASE("G1 G2 gather: two pieces on any target, and the seed comes back in tw
     CHECK(bits_equal(y.narrow(0, 2, 2), b));
     const Tensor seed = values({4, 4}, 3, target);
     y.backward(seed);
-    CHECK(a.grad().device() == cpu(0));
-    CHECK(b.grad().device() == cpu(1));
+    CHECK(a.grad().device() == dev(0));
+    CHECK(b.grad().device() == dev(1));
     CHECK(bits_equal(a.grad(), seed.narrow(0, 0, 2)));
     CHECK(bits_equal(b.grad(), seed.narrow(0, 2, 2)));
   }
 }
 
 TEST_CASE("G3 gather: two numbers become a vector of two, and each gets its element back") {
-  for (Device target : {cpu(0), cpu(7)}) {
-    Tensor a = tensor(1.5, {.device = cpu(0), .requires_grad = true});
-    Tensor b = tensor(2.5, {.device = cpu(1), .requires_grad = true});
+  for (Device target : {dev(0), dev(7)}) {
+    Tensor a = tensor(1.5, {.device = dev(0), .requires_grad = true});
+    Tensor b = tensor(2.5, {.device = dev(1), .requires_grad = true});
     const Tensor y = gather({a, b}, target);
     CHECK(y.shape() == Shape{2});
     CHECK(close(y, {1.5, 2.5}));
@@ -33,14 +33,14 @@ TEST_CASE("G3 gather: two numbers become a vector of two, and each gets its elem
     CHECK(a.grad().shape() == Shape{});
     CHECK(a.grad().item<double>() == 3);
     CHECK(b.grad().item<double>() == 4);
-    CHECK(b.grad().device() == cpu(1));
+    CHECK(b.grad().device() == dev(1));
   }
 }
 
 TEST_CASE("G4 gather: dimensions 0, 1 and -1 on several targets") {
-  const Tensor x = values({2, 5}, 1, cpu(0)), y = values({2, 5}, 2, cpu(1));
+  const Tensor x = values({2, 5}, 1, dev(0)), y = values({2, 5}, 2, dev(1));
   for (int dim : {0, 1, -1}) {
-    for (Device target : {cpu(0), cpu(1), cpu(2), cpu(7)}) {
+    for (Device target : {dev(0), dev(1), dev(2), dev(7)}) {
       const Tensor z = gather({x, y}, target, dim);
       const int d = dim < 0 ? 1 : dim;
       CHECK(z.device() == target);
@@ -52,16 +52,16 @@ TEST_CASE("G4 gather: dimensions 0, 1 and -1 on several targets") {
 }
 
 TEST_CASE("G5 gather: nothing, another number of dimensions, another size: three errors") {
-  const Tensor x = values({2, 5}, 1, cpu(0));
-  CHECK(throws<UsageError>([] { gather(std::vector<Tensor>{}, cpu(0)); }, {"nothing to gather"}));
+  const Tensor x = values({2, 5}, 1, dev(0));
+  CHECK(throws<UsageError>([] { gather(std::vector<Tensor>{}, dev(0)); }, {"nothing to gather"}));
   CHECK(throws<UsageError>(
       [&] {
-        gather({x, values({2, 5, 1}, 2, cpu(1))}, cpu(0));
+        gather({x, values({2, 5, 1}, 2, dev(1))}, dev(0));
       },
       {"part 1 has 3 dimensions", "part 0 has 2"}));
   CHECK(throws<UsageError>(
       [&] {
-        gather({x, values({2, 4}, 2, cpu(1))}, cpu(0));
+        gather({x, values({2, 4}, 2, dev(1))}, dev(0));
       },
       {"part 1", "(2, 4)", "(2, 5)", "dimension 1 differs"}));
 }
@@ -102,40 +102,40 @@ struct MakesSwapped : nn::Module {
 }  // namespace
 
 TEST_CASE("G7 gather: a struct is gathered field by field on any target") {
-  for (Device target : {cpu(7), cpu(0)}) {
+  for (Device target : {dev(7), dev(0)}) {
     MakesSwapped m;
     DataParallel net(m, on(2, {.output_device = target}));
     const Tensor x = values({6}, 1);
     const Swapped out = net(x);
     CHECK(out.a.device() == target);
-    CHECK(close(out.a.to(cpu(0)), x + 1));
-    CHECK(close(out.b.to(cpu(0)), x * 2));
+    CHECK(close(out.a.to(dev(0)), x + 1));
+    CHECK(close(out.b.to(dev(0)), x * 2));
   }
 }
 
 TEST_CASE("G8 gather: five ones from each of two devices to the second") {
-  Tensor a = ones({5}, {.device = cpu(0), .requires_grad = true});
-  Tensor b = ones({5}, {.device = cpu(1), .requires_grad = true});
-  const Tensor y = gather({a, b}, cpu(1));
+  Tensor a = ones({5}, {.device = dev(0), .requires_grad = true});
+  Tensor b = ones({5}, {.device = dev(1), .requires_grad = true});
+  const Tensor y = gather({a, b}, dev(1));
   CHECK(y.shape() == Shape{10});
-  CHECK(y.device() == cpu(1));
+  CHECK(y.device() == dev(1));
   CHECK(bits_equal(y.narrow(0, 0, 5), a));
   CHECK(bits_equal(y.narrow(0, 5, 5), b));
-  y.backward(ones({10}, {.device = cpu(1)}));
-  CHECK(a.grad().device() == cpu(0));
+  y.backward(ones({10}, {.device = dev(1)}));
+  CHECK(a.grad().device() == dev(0));
   CHECK(sum(a.grad()).item<double>() == 5);
-  CHECK(b.grad().device() == cpu(1));
+  CHECK(b.grad().device() == dev(1));
   CHECK(sum(b.grad()).item<double>() == 5);
 }
 
 TEST_CASE("gather: output_device is honoured for one device and for many") {
   for (int n : {1, 2, 3}) {
     nn::Linear m(3, 2);
-    DataParallel net(m, on(n, {.output_device = cpu(5)}));
+    DataParallel net(m, on(n, {.output_device = dev(5)}));
     const Tensor x = values({4, 3}, 1);
-    CHECK(net(x).device() == cpu(5));
+    CHECK(net(x).device() == dev(5));
     CHECK(close(net(x), m(x)));
-    CHECK(net.output_device() == cpu(5));
+    CHECK(net.output_device() == dev(5));
   }
 }
 

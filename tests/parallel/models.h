@@ -23,12 +23,12 @@ struct Mlp : nn::Layer {
 };
 
 inline DataParallelOptions on(int devices, DataParallelOptions options = {}) {
-  options.devices = cpus(devices);
+  options.devices = devs(devices);
   return options;
 }
 
 /// Values that depend on the seed only, whatever was drawn before.
-inline Tensor values(const Shape& shape, std::uint64_t seed, Device device = cpu(0)) {
+inline Tensor values(const Shape& shape, std::uint64_t seed, Device device = dev(0)) {
   return random_tensor(shape, seed, float32, device);
 }
 
@@ -76,7 +76,7 @@ inline void sgd(std::vector<Tensor> parameters, double rate) {
 /// A handful of bytes on each device: what is allocated now.
 inline std::vector<std::int64_t> bytes_in_use(int devices) {
   std::vector<std::int64_t> list;
-  for (Device d : cpus(devices)) list.push_back(memory::stats(d).allocated);
+  for (Device d : devs(devices)) list.push_back(memory::stats(d).allocated);
   return list;
 }
 

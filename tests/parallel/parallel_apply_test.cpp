@@ -9,16 +9,16 @@ using parallel::parallel_apply;
 
 TEST_CASE("A1 parallel_apply: tuples of arguments and bare arguments give each module's output") {
   nn::Linear a(10, 5), b(10, 5);
-  b.to(cpu(1));
+  b.to(dev(1));
   const std::vector<nn::Linear*> modules{&a, &b};
-  const Tensor x = values({2, 10}, 1), y = values({2, 10}, 2, cpu(1));
+  const Tensor x = values({2, 10}, 1), y = values({2, 10}, 2, dev(1));
   const auto bare = parallel_apply(modules, std::vector<Tensor>{x, y});
   const auto tuples = parallel_apply(
-      modules, std::vector<std::tuple<Tensor>>{std::tuple(x), std::tuple(y)}, cpus(2));
+      modules, std::vector<std::tuple<Tensor>>{std::tuple(x), std::tuple(y)}, devs(2));
   for (const auto& outputs : {bare, tuples}) {
     CHECK(bits_equal(outputs[0], a(x)));
     CHECK(bits_equal(outputs[1], b(y)));
-    CHECK(outputs[1].device() == cpu(1));
+    CHECK(outputs[1].device() == dev(1));
   }
 }
 
@@ -33,11 +33,11 @@ TEST_CASE("A3 parallel_apply: the error's type reaches the caller, with replica 
   Wonderful m;
   const std::vector<Wonderful*> modules{&m, &m};
   try {
-    parallel_apply(modules, std::vector<int>{1, 2}, {cpu(0), cpu(0)});
+    parallel_apply(modules, std::vector<int>{1, 2}, {dev(0), dev(0)});
     FAIL("nothing was thrown");
   } catch (const ReplicaError& e) {
     CHECK(e.first_is<std::out_of_range>());
-    CHECK(contains(e.what(), "replica 0 on cpu:0"));
+    CHECK(contains(e.what(), str("replica 0 on ", dev(0))));
     CHECK(contains(e.what(), "wonderful"));
     CHECK_THROWS_AS(std::rethrow_if_nested(e), std::out_of_range);
   }
@@ -66,10 +66,10 @@ TEST_CASE("A4 parallel_apply: grad mode is carried into every replica") {
 TEST_CASE("A5 parallel_apply: without a device list each module runs where its input is") {
   nn::Linear a(3, 4);
   nn::Linear b = nn::clone(a), c = nn::clone(a);
-  a.to(cpu(7)), c.to(cpu(1));
+  a.to(dev(7)), c.to(dev(1));
   const std::vector<nn::Linear*> modules{&a, &b, &c};
   std::vector<Tensor> inputs;
-  for (Device d : {cpu(7), cpu(0), cpu(1)}) inputs.push_back(ones({2, 3}, {.device = d}));
+  for (Device d : {dev(7), dev(0), dev(1)}) inputs.push_back(ones({2, 3}, {.device = d}));
   const auto outputs = parallel_apply(modules, inputs);
   for (std::size_t i = 0; i < 3; ++i) {
     CHECK(outputs[i].device() == inputs[i].device());
@@ -87,10 +87,10 @@ struct MakesOnes : nn::Module {
 TEST_CASE("A6 parallel_apply: what a replica makes is on its device, in the order given") {
   MakesOnes m;
   const std::vector<MakesOnes*> modules{&m, &m, &m};
-  const auto outputs = parallel_apply(modules, std::vector<int>{0, 0, 0}, {cpu(1), cpu(0), cpu(7)});
-  CHECK(outputs[0].device() == cpu(1));
-  CHECK(outputs[1].device() == cpu(0));
-  CHECK(outputs[2].device() == cpu(7));
+  const auto outputs = parallel_apply(modules, std::vector<int>{0, 0, 0}, {dev(1), dev(0), dev(7)});
+  CHECK(outputs[0].device() == dev(1));
+  CHECK(outputs[1].device() == dev(0));
+  CHECK(outputs[2].device() == dev(7));
   CHECK(outputs[2].dtype() == int32);
 }
 
@@ -104,7 +104,7 @@ struct Bad : nn::Module {
 TEST_CASE("A7 parallel_apply: an error in data_parallel keeps its type and text") {
   Bad m;
   try {
-    parallel::data_parallel(m, values({10, 3}, 1), {cpu(0), cpu(1)});
+    parallel::data_parallel(m, values({10, 3}, 1), {dev(0), dev(1)});
     FAIL("nothing was thrown");
   } catch (const ReplicaError& e) {
     CHECK(e.failures().size() == 2);
@@ -122,12 +122,12 @@ TEST_CASE("parallel_apply: counts must agree") {
         parallel_apply(one, std::vector<Tensor>{x, x});
       },
       {"1 modules and 2 inputs"}));
-  CHECK(throws<UsageError>([&] { parallel_apply(one, std::vector<Tensor>{x}, cpus(2)); },
+  CHECK(throws<UsageError>([&] { parallel_apply(one, std::vector<Tensor>{x}, devs(2)); },
                            {"2 devices for 1 modules"}));
 }
 
 TEST_CASE("worker_group: every rank runs with its rank, device and rows, rank 0 on the caller") {
-  parallel::WorkerGroup group(cpus(3));
+  parallel::WorkerGroup group(devs(3));
   std::vector<int> seen(3, -1);
   std::vector<std::thread::id> ids(3);
   const std::vector<int> ranks{0, 2};
@@ -138,7 +138,7 @@ TEST_CASE("worker_group: every rank runs with its rank, device and rows, rank 0 
         const ReplicaContext& me = current_replica();
         CHECK(me.rank == r);
         CHECK(me.rows == (r == 0 ? 4 : 3));
-        CHECK(thread_state().default_device == cpu(r));
+        CHECK(thread_state().default_device == dev(r));
         seen[std::size_t(r)] = r;
         ids[std::size_t(r)] = std::this_thread::get_id();
       },
@@ -150,7 +150,7 @@ TEST_CASE("worker_group: every rank runs with its rank, device and rows, rank 0 
 }
 
 TEST_CASE("worker_group: ten thousand empty runs neither hang nor lose a rank") {
-  parallel::WorkerGroup group(cpus(4));
+  parallel::WorkerGroup group(devs(4));
   std::atomic<int> count{0};
   const std::vector<int> ranks{0, 1, 2, 3};
   for (int i = 0; i < 10000; ++i) group.run(ranks, [&](int) { ++count; });
@@ -158,7 +158,7 @@ TEST_CASE("worker_group: ten thousand empty runs neither hang nor lose a rank") 
 }
 
 TEST_CASE("worker_group: a run from inside a replica is refused") {
-  parallel::WorkerGroup group(cpus(2)), other(cpus(2));
+  parallel::WorkerGroup group(devs(2)), other(devs(2));
   const std::vector<int> ranks{0, 1};
   CHECK(throws<ReplicaError>([&] { group.run(ranks, [&](int) { other.run(ranks, [](int) {}); }); },
                              {"from inside a replica"}));

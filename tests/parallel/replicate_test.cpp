@@ -7,30 +7,30 @@ namespace tandem::test {
 using parallel::broadcast;
 
 TEST_CASE("B1 broadcast: equal copies on every device; the source's own device gets the array") {
-  for (Device home : {cpu(7), cpu(0)}) {
+  for (Device home : {dev(7), dev(0)}) {
     const Tensor x = values({5, 5}, 1, home);
-    const auto copies = broadcast(x, {cpu(0), cpu(1)});
+    const auto copies = broadcast(x, {dev(0), dev(1)});
     for (int i = 0; i < 2; ++i) {
       const Tensor& c = copies[std::size_t(i)];
-      CHECK(c.device() == cpu(i));
+      CHECK(c.device() == dev(i));
       CHECK(bits_equal(c, x));
-      CHECK((c.array().data() == x.array().data()) == (home == cpu(i)));
+      CHECK((c.array().data() == x.array().data()) == (home == dev(i)));
     }
   }
 }
 
 TEST_CASE("B3 broadcast: mixed types keep order and types; a write raises one version only") {
-  const auto ints = [](std::uint64_t s) { return random_tensor({5}, s, int64, cpu(0), -9, 9); };
+  const auto ints = [](std::uint64_t s) { return random_tensor({5}, s, int64, dev(0), -9, 9); };
   const std::vector<Tensor> list{
-      ints(1),       values({5}, 2), ints(3), ints(4), random_tensor({10}, 5, int32, cpu(0), -9, 9),
+      ints(1),       values({5}, 2), ints(3), ints(4), random_tensor({10}, 5, int32, dev(0), -9, 9),
       values({5}, 6)};
   std::vector<Array> arrays;
   for (const Tensor& t : list) arrays.push_back(t.array());
-  auto copies = broadcast(arrays, cpus(2), 100);
+  auto copies = broadcast(arrays, devs(2), 100);
   REQUIRE(copies.size() == 2);
   for (std::size_t i = 0; i < arrays.size(); ++i) {
     CHECK(copies[0][i].same_as(arrays[i]));
-    CHECK(copies[1][i].device() == cpu(1));
+    CHECK(copies[1][i].device() == dev(1));
     CHECK(bits_equal(copies[1][i], arrays[i]));
   }
   for (std::size_t i = 0; i < arrays.size(); ++i) {
@@ -47,18 +47,18 @@ TEST_CASE("B3 broadcast: buckets of 100 bytes make one copy per bucket, a large 
   std::vector<Array> arrays;
   for (int i = 0; i < 4; ++i) arrays.push_back(values({16}, std::uint64_t(i)).array());  // 64 bytes
   auto count = [&](std::int64_t bucket) {
-    const auto before = trace::copies(cpu(1));
-    broadcast(arrays, cpus(2), bucket);
-    return (trace::copies(cpu(1)) - before).in_count;
+    const auto before = trace::copies(dev(1));
+    broadcast(arrays, devs(2), bucket);
+    return (trace::copies(dev(1)) - before).in_count;
   };
   CHECK(count(1 << 20) == 1);
   CHECK(count(128) == 2);
 }
 
 TEST_CASE("B5 broadcast: an empty array is not dropped") {
-  const std::vector<Array> arrays{Array::empty({0}, uint8, cpu(0)), values({5}, 1).array(),
+  const std::vector<Array> arrays{Array::empty({0}, uint8, dev(0)), values({5}, 1).array(),
                                   random_tensor({5}, 2, float64).array()};
-  const auto copies = broadcast(arrays, cpus(2), 256);
+  const auto copies = broadcast(arrays, devs(2), 256);
   REQUIRE(copies[1].size() == 3);
   CHECK(copies[1][0].shape() == Shape{0});
   CHECK(copies[1][0].dtype() == uint8);
@@ -66,19 +66,19 @@ TEST_CASE("B5 broadcast: an empty array is not dropped") {
 }
 
 TEST_CASE("R1 reduce: the sum of two devices' arrays is on the first, in order") {
-  const Tensor x = values({5, 5}, 1, cpu(0)), y = values({5, 5}, 2, cpu(1));
-  const Tensor z = parallel::reduce({x, y}, cpu(0));
-  CHECK(z.device() == cpu(0));
-  CHECK(bits_equal(z, x + y.to(cpu(0))));
+  const Tensor x = values({5, 5}, 1, dev(0)), y = values({5, 5}, 2, dev(1));
+  const Tensor z = parallel::reduce({x, y}, dev(0));
+  CHECK(z.device() == dev(0));
+  CHECK(bits_equal(z, x + y.to(dev(0))));
 }
 
 TEST_CASE("R1 reduce and broadcast are each other's backward") {
   Tensor x = values({3}, 1);
   x.requires_grad_();
-  const auto copies = broadcast(x, cpus(3));
+  const auto copies = broadcast(x, devs(3));
   std::vector<Tensor> scaled;
   for (std::size_t i = 0; i < 3; ++i) scaled.push_back(copies[i] * double(i + 1));
-  sum(parallel::reduce(scaled, cpu(0))).backward();
+  sum(parallel::reduce(scaled, dev(0))).backward();
   CHECK(close(x.grad(), {6, 6, 6}));
 }
 
@@ -98,8 +98,8 @@ TEST_CASE("P1 replicate: every replica gives the original's output on its device
   make_replicas(net, {6, 10});
   const Tensor x = values({2, 10}, 2);
   for (int r = 0; r < 3; ++r) {
-    const Tensor y = net.replica(r)(x.to(cpu(r)));
-    CHECK(y.device() == cpu(r));
+    const Tensor y = net.replica(r)(x.to(dev(r)));
+    CHECK(y.device() == dev(r));
     CHECK(close(y, m(x)));
   }
 }
@@ -141,9 +141,9 @@ TEST_CASE("P4 replicate: a raw step shows in replica 0 at once, in replica 1 not
   const Tensor after = m.forward(x);
   CHECK(!close(before, after).ok);
   CHECK(close(net.replica(0).forward(x), after));
-  CHECK(close(net.replica(1).forward(x.to(cpu(1))), before));
+  CHECK(close(net.replica(1).forward(x.to(dev(1))), before));
   net(x);
-  CHECK(close(net.replica(1).forward(x.to(cpu(1))), after));
+  CHECK(close(net.replica(1).forward(x.to(dev(1))), after));
 }
 
 namespace {
@@ -170,8 +170,8 @@ TEST_CASE("P5 replicate: a shared sub-module stays shared in every replica") {
     Shares& replica = net.replica(r);
     CHECK(replica.m1.inner.weight.is_same(replica.m2.weight));
     CHECK(replica.parameters().size() == 2);
-    for (Tensor& t : replica.parameters()) CHECK(t.device() == cpu(r));
-    CHECK(close(replica.forward(x.to(cpu(r))), m.forward(x)));
+    for (Tensor& t : replica.parameters()) CHECK(t.device() == dev(r));
+    CHECK(close(replica.forward(x.to(dev(r))), m.forward(x)));
   }
 }
 
@@ -205,12 +205,12 @@ TEST_CASE("P7 replicate: a buffer that requires a gradient gets the sum over the
 
 TEST_CASE("P10 replicate: copies are equal, elsewhere, and not the original's memory") {
   nn::Linear m(3, 4);
-  m.to(cpu(7));
-  DataParallel net(m, {.devices = {cpu(7), cpu(0), cpu(1)}});
+  m.to(dev(7));
+  DataParallel net(m, {.devices = {dev(7), dev(0), dev(1)}});
   const NoGrad no_grad;
-  net(values({3, 3}, 1, cpu(7)));
+  net(values({3, 3}, 1, dev(7)));
   for (int r : {1, 2}) {
-    CHECK(net.replica(r).weight.device() == cpu(r - 1));
+    CHECK(net.replica(r).weight.device() == dev(r - 1));
     CHECK(bits_equal(net.replica(r).weight, m.weight));
     CHECK(net.replica(r).weight.array().data() != m.weight.array().data());
   }

@@ -64,18 +64,18 @@ TEST_CASE("scatter: weights give shares, zero gives nothing") {
 }
 
 TEST_CASE("S1 scatter: rows 0-1 go to the first device, rows 2-3 to the second, bit for bit") {
-  const Tensor x = values({4, 4}, 1, cpu(7));
-  const auto chunks = scatter(x, {cpu(0), cpu(1)});
+  const Tensor x = values({4, 4}, 1, dev(7));
+  const auto chunks = scatter(x, {dev(0), dev(1)});
   REQUIRE(chunks.size() == 2);
-  CHECK(chunks[0].device() == cpu(0));
-  CHECK(chunks[1].device() == cpu(1));
+  CHECK(chunks[0].device() == dev(0));
+  CHECK(chunks[1].device() == dev(1));
   CHECK(bits_equal(chunks[0], x.narrow(0, 0, 2).contiguous()));
   CHECK(bits_equal(chunks[1], x.narrow(0, 2, 2).contiguous()));
 }
 
 TEST_CASE("S2 scatter: the chunk on the source's device is a view, the other a copy") {
   const Tensor x = values({4, 4}, 1);
-  const auto chunks = scatter(x, {cpu(0), cpu(1)});
+  const auto chunks = scatter(x, {dev(0), dev(1)});
   CHECK(chunks[0].array().data() == x.array().data());
   CHECK(chunks[0].array().storage() == x.array().storage());
   CHECK(chunks[1].array().storage() != x.array().storage());
@@ -83,9 +83,9 @@ TEST_CASE("S2 scatter: the chunk on the source's device is a view, the other a c
 }
 
 TEST_CASE("S3 scatter: dimension 1 gives column halves") {
-  for (Device home : {cpu(7), cpu(0)}) {
+  for (Device home : {dev(7), dev(0)}) {
     const Tensor x = values({4, 4}, 2, home);
-    const auto chunks = scatter(x, {cpu(0), cpu(1)}, {.dim = 1});
+    const auto chunks = scatter(x, {dev(0), dev(1)}, {.dim = 1});
     CHECK(bits_equal(chunks[0], x.narrow(1, 0, 2)));
     CHECK(bits_equal(chunks[1], x.narrow(1, 2, 2)));
   }
@@ -93,19 +93,19 @@ TEST_CASE("S3 scatter: dimension 1 gives column halves") {
 
 TEST_CASE("S4 scatter: dimension -2 of a matrix is dimension 0") {
   const Tensor x = values({4, 4}, 3);
-  const auto chunks = scatter(x, {cpu(0), cpu(1)}, {.dim = -2});
+  const auto chunks = scatter(x, {dev(0), dev(1)}, {.dim = -2});
   CHECK(bits_equal(chunks[0], x.narrow(0, 0, 2)));
   CHECK(bits_equal(chunks[1], x.narrow(0, 2, 2)));
 }
 
 TEST_CASE("S5 scatter: chunk sizes 2 and 4 of six rows") {
   const Tensor x = values({6, 4}, 4);
-  const auto chunks = scatter(x, {cpu(0), cpu(1)}, {.chunks = {.sizes = {2, 4}}});
+  const auto chunks = scatter(x, {dev(0), dev(1)}, {.chunks = {.sizes = {2, 4}}});
   CHECK(bits_equal(chunks[0], x.narrow(0, 0, 2)));
   CHECK(bits_equal(chunks[1], x.narrow(0, 2, 4)));
   CHECK(throws<UsageError>(
       [&] {
-        scatter(x, {cpu(0), cpu(1)}, {.chunks = {.sizes = {2, 3}}});
+        scatter(x, {dev(0), dev(1)}, {.chunks = {.sizes = {2, 3}}});
       },
       {"add up to 5", "6 rows"}));
 }
@@ -113,7 +113,7 @@ TEST_CASE("S5 scatter: chunk sizes 2 and 4 of six rows") {
 TEST_CASE("S7 scatter: chunk sizes must be as many as devices") {
   CHECK(throws<UsageError>(
       [] {
-        scatter(values({6, 4}, 1), cpus(3), {.chunks = {.sizes = {2, 4}}});
+        scatter(values({6, 4}, 1), devs(3), {.chunks = {.sizes = {2, 4}}});
       },
       {"2 chunk sizes", "3 devices"}));
 }
@@ -123,12 +123,12 @@ TEST_CASE("S8 scatter: no devices is an error") {
 }
 
 TEST_CASE("S11 scatter: backward through one chunk leaves zeros for the others") {
-  for (Device home : {cpu(7), cpu(0)}) {
+  for (Device home : {dev(7), dev(0)}) {
     Tensor x = values({4, 4}, 5, home);
     x.requires_grad_();
-    const auto chunks = scatter(x, {cpu(0), cpu(1)});
-    CHECK(chunks[0].device() == cpu(0));
-    CHECK(chunks[1].device() == cpu(1));
+    const auto chunks = scatter(x, {dev(0), dev(1)});
+    CHECK(chunks[0].device() == dev(0));
+    CHECK(chunks[1].device() == dev(1));
     chunks[0].backward(full({2, 4}, 2.0));
     CHECK(x.grad().device() == home);
     CHECK(close(x.grad(), {2, 2, 2, 2, 2, 2, 2, 2, 0, 0, 0, 0, 0, 0, 0, 0}));
@@ -138,10 +138,10 @@ TEST_CASE("S11 scatter: backward through one chunk leaves zeros for the others")
 TEST_CASE("S12 scatter: the gradient equals finite differences") {
   Tensor x = random_tensor({4, 4}, 6, float64);
   x.requires_grad_();
-  const Tensor w = random_tensor({2, 4}, 7, float64, cpu(1));
+  const Tensor w = random_tensor({2, 4}, 7, float64, dev(1));
   const auto loss_of = [&](const Tensor& t) {
-    const auto chunks = scatter(t, {cpu(0), cpu(1)});
-    return sum(chunks[0] * chunks[0] * chunks[0]) + sum(chunks[1] * w).to(cpu(0));
+    const auto chunks = scatter(t, {dev(0), dev(1)});
+    return sum(chunks[0] * chunks[0] * chunks[0]) + sum(chunks[1] * w).to(dev(0));
   };
   loss_of(x).backward();
   const std::vector<double> at = doubles(x), got = doubles(x.grad());
@@ -156,26 +156,26 @@ TEST_CASE("S12 scatter: the gradient equals finite differences") {
 }
 
 TEST_CASE("S13 scatter: ten ones in two chunks; the sum of both has gradient one everywhere") {
-  Tensor x = ones({10}, {.device = cpu(7), .requires_grad = true});
-  const auto chunks = scatter(x, {cpu(0), cpu(1)});
+  Tensor x = ones({10}, {.device = dev(7), .requires_grad = true});
+  const auto chunks = scatter(x, {dev(0), dev(1)});
   CHECK(chunks[0].shape() == Shape{5});
   CHECK(chunks[1].shape() == Shape{5});
-  const Tensor y = chunks[0].to(cpu(1)) + chunks[1];
-  y.backward(ones({5}, {.device = cpu(1)}));
+  const Tensor y = chunks[0].to(dev(1)) + chunks[1];
+  y.backward(ones({5}, {.device = dev(1)}));
   REQUIRE(x.grad().defined());
-  CHECK(x.grad().device() == cpu(7));
+  CHECK(x.grad().device() == dev(7));
   CHECK(sum(x.grad()).item<double>() == 10);
 }
 
 TEST_CASE("S14 scatter: channels-last chunks stay channels-last, and so does what is gathered") {
-  const Tensor x = values({10, 32, 32, 3}, 8, cpu(7)).permute({0, 3, 1, 2});  // N C H W
-  const auto chunks = scatter(x, {cpu(0), cpu(1)});
+  const Tensor x = values({10, 32, 32, 3}, 8, dev(7)).permute({0, 3, 1, 2});  // N C H W
+  const auto chunks = scatter(x, {dev(0), dev(1)});
   for (const Tensor& c : chunks) {
     CHECK(!c.is_contiguous());
     CHECK(c.permute({0, 2, 3, 1}).is_contiguous());
   }
-  const Tensor back = parallel::gather(chunks, cpu(0));
-  CHECK(close(back, x.to(cpu(0))));
+  const Tensor back = parallel::gather(chunks, dev(0));
+  CHECK(close(back, x.to(dev(0))));
 }
 
 namespace {
@@ -200,8 +200,8 @@ TEST_CASE("S15 scatter: a struct's fields are each split, and come back under th
     const auto each = net.scattered(in);
     REQUIRE(int(each.size()) == k);
     for (int i = 0; i < k; ++i) {
-      CHECK(each[std::size_t(i)].a.device() == cpu(i));
-      CHECK(close(each[std::size_t(i)].b.to(cpu(0)), (in.b * 3).narrow(0, 2 * i, 2)));
+      CHECK(each[std::size_t(i)].a.device() == dev(i));
+      CHECK(close(each[std::size_t(i)].b.to(dev(0)), (in.b * 3).narrow(0, 2 * i, 2)));
     }
   }
 }
@@ -230,17 +230,17 @@ TEST_CASE("S17-19 scatter: an argument with empty containers gives the unwrapped
     DataParallel net(m, on(2));
     const Keywords input{random_tensor({20, 10}, 1, dtype), {}, {}, {}};
     const Tensor y = net(input);
-    CHECK(y.device() == cpu(0));
+    CHECK(y.device() == dev(0));
     CHECK(close(y, m.forward(input)));
   }
 }
 
 TEST_CASE("scatter: a 0-dim tensor alone cannot be split") {
-  CHECK(throws<UsageError>([] { scatter(tensor(1.0), cpus(2)); }, {"0-dim"}));
+  CHECK(throws<UsageError>([] { scatter(tensor(1.0), devs(2)); }, {"0-dim"}));
 }
 
 TEST_CASE("scatter: fewer rows than devices use fewer devices") {
-  const auto chunks = scatter(values({2, 3}, 1), cpus(4));
+  const auto chunks = scatter(values({2, 3}, 1), devs(4));
   CHECK(chunks.size() == 2);
 }
 

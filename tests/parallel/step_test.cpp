@@ -4,12 +4,12 @@
 namespace tandem::test {
 
 TEST_CASE("D1 step: either order of devices gives one device's output and gradients") {
-  for (const auto& devices : {std::vector<Device>{cpu(0), cpu(1)}, {cpu(1), cpu(0)}}) {
+  for (const auto& devices : {std::vector<Device>{dev(0), dev(1)}, {dev(1), dev(0)}}) {
     nn::Linear one(10, 5);
     nn::Linear many = nn::clone(one);
     many.to(devices[0]);
-    const Tensor x = values({20, 10}, 1, cpu(1));
-    one.to(cpu(1));
+    const Tensor x = values({20, 10}, 1, dev(1));
+    one.to(dev(1));
     sum(one(x)).backward();
     DataParallel net(many, {.devices = devices});
     const Tensor y = net(x);
@@ -35,10 +35,10 @@ struct ProductSum : nn::Module {
 }  // namespace
 
 TEST_CASE("D3 step: tensors, a number and an optional tensor, on one or two devices") {
-  for (const auto& devices : {std::vector<Device>{cpu(0), cpu(1)}, {cpu(1), cpu(0)}, {cpu(0)}}) {
+  for (const auto& devices : {std::vector<Device>{dev(0), dev(1)}, {dev(1), dev(0)}, {dev(0)}}) {
     for (bool third : {false, true}) {
       const auto input = [](std::uint64_t seed, bool grad) {
-        Tensor t = values({5, 5}, seed, cpu(7));
+        Tensor t = values({5, 5}, seed, dev(7));
         t.requires_grad_(grad);
         return t;
       };
@@ -65,7 +65,7 @@ TEST_CASE("D3 step: tensors, a number and an optional tensor, on one or two devi
       sum(module_form).backward();
       CHECK(close(b1.grad(), a1.grad()));
       CHECK(close(b2.grad(), a2.grad()));
-      CHECK(b1.grad().device() == cpu(7));
+      CHECK(b1.grad().device() == dev(7));
     }
   }
 }
@@ -99,31 +99,31 @@ Verdict refused(M& m, const std::vector<Device>& devices) {
 TEST_CASE("D5 step: a module that is not on the first device is refused, naming tensor and fix") {
   {
     nn::Linear m(2, 2);
-    m.to(cpu(7));
-    CHECK(refused(m, {cpu(0), cpu(1)}));
+    m.to(dev(7));
+    CHECK(refused(m, {dev(0), dev(1)}));
   }
   {
     nn::Linear m(2, 2);
-    m.to(cpu(1));
-    CHECK(refused(m, {cpu(0), cpu(1)}));
+    m.to(dev(1));
+    CHECK(refused(m, {dev(0), dev(1)}));
   }
   {
     nn::Linear m(2, 2);
-    CHECK(refused(m, {cpu(1), cpu(0)}));
+    CHECK(refused(m, {dev(1), dev(0)}));
   }
   {
     nn::Sequential m = two_layers();  // mixed: the second layer elsewhere
-    layer(m, 1).to(cpu(7));
-    CHECK(refused(m, {cpu(0), cpu(1)}));
+    layer(m, 1).to(dev(7));
+    CHECK(refused(m, {dev(0), dev(1)}));
   }
   {
     nn::Sequential m = two_layers();
-    layer(m, 1).to(cpu(1));
-    CHECK(refused(m, {cpu(0), cpu(1)}));
+    layer(m, 1).to(dev(1));
+    CHECK(refused(m, {dev(0), dev(1)}));
   }
   {
     nn::Sequential m = two_layers();
-    CHECK(refused(m, {cpu(1), cpu(0)}));
+    CHECK(refused(m, {dev(1), dev(0)}));
   }
 }
 
@@ -137,29 +137,29 @@ TEST_CASE("D6 step: the good placements work, also when the wrapper moves the mo
   }
   {
     nn::Linear m(2, 2);
-    m.to(cpu(7));
+    m.to(dev(7));
     DataParallel net(m, on(2));
-    net.to(cpu(0));
+    net.to(dev(0));
     CHECK_NOTHROW(net(x));
   }
   {
     nn::Linear m(2, 2);
-    m.to(cpu(1));
-    DataParallel net(m, {.devices = {cpu(1), cpu(0)}});
+    m.to(dev(1));
+    DataParallel net(m, {.devices = {dev(1), dev(0)}});
     CHECK_NOTHROW(net(x));
   }
   {
     nn::Sequential m = two_layers();
-    m.to(cpu(7));
-    DataParallel net(m, {.devices = {cpu(1), cpu(0)}});
-    net.to(cpu(1));
+    m.to(dev(7));
+    DataParallel net(m, {.devices = {dev(1), dev(0)}});
+    net.to(dev(1));
     CHECK_NOTHROW(net(x));
   }
   {
     nn::Sequential m = two_layers();
     DataParallel net(m, on(2));
     CHECK_NOTHROW(net(x));
-    net.to(cpu(1));  // now the first device is wrong
+    net.to(dev(1));  // now the first device is wrong
     CHECK_THROWS_AS(net(x), UsageError);
   }
 }
@@ -177,7 +177,7 @@ TEST_CASE("D7 step: a module without inputs runs once, on the first device") {
     NoInputs m;
     DataParallel net(m, on(n));
     const Tensor y = net();
-    CHECK(y.device() == cpu(0));
+    CHECK(y.device() == dev(0));
     CHECK(y.shape() == Shape{2, 3});
     CHECK(close(y, {1, 1, 1, 1, 1, 1}));
   }
@@ -207,7 +207,7 @@ TEST_CASE("D12 step: float32 and float64 on all devices") {
     const Tensor x = random_tensor({20, 10}, 1, dtype);
     const Tensor y = net(x);
     CHECK(y.dtype() == dtype);
-    CHECK(y.device() == cpu(0));
+    CHECK(y.device() == dev(0));
     CHECK(close(y, m(x), dtype == float32 ? Tolerance{1e-5, 1e-6} : Tolerance{1e-12, 1e-12}));
   }
 }
@@ -215,12 +215,13 @@ TEST_CASE("D12 step: float32 and float64 on all devices") {
 TEST_CASE("D14 step: devices as values and devices parsed from text are the same") {
   nn::Linear m(10, 5);
   const Tensor x = values({20, 10}, 1);
-  DataParallel as_values(m, {.devices = {cpu(0), cpu(1)}, .output_device = cpu(1)});
-  DataParallel as_text(
-      m, {.devices = parse_devices("cpu:0,cpu:1"), .output_device = Device::parse("cpu:1")});
+  DataParallel as_values(m, {.devices = {dev(0), dev(1)}, .output_device = dev(1)});
+  const std::string first = dev_name(0), second = dev_name(1);
+  DataParallel as_text(m, {.devices = parse_devices(str(first, ",", second)),
+                           .output_device = Device::parse(second)});
   CHECK(bits_equal(as_values(x), as_text(x)));
   CHECK(close(as_text(x), m(x)));
-  CHECK(as_text(x).device() == cpu(1));
+  CHECK(as_text(x).device() == dev(1));
 }
 
 TEST_CASE("D18 step: a batch smaller than the devices uses as many as it has rows") {

@@ -185,7 +185,7 @@ TEST_CASE("SyncBatchNorm: losses per device, added up, have one device's gradien
   DataParallel net(many, on(3));
   const Tensor x = input({8, 6}, 1);
   Tensor total = zeros({});
-  for (const Tensor& y : net.scattered(x)) total = total + sum(y * y * y).to(cpu(0));
+  for (const Tensor& y : net.scattered(x)) total = total + sum(y * y * y).to(dev(0));
   total.backward();
   const Tensor z = one(x);
   sum(z * z * z).backward();
@@ -202,11 +202,11 @@ TEST_CASE("SyncBatchNorm: one row in all is refused, two rows on two devices are
 TEST_CASE("SyncBatchNorm: in parallel_apply every module is by itself") {
   SyncBatchNorm a(2), b(2);
   nn::BatchNorm1d one(2);
-  b.to(cpu(1));
-  Tensor x = input({4, 2}, 1).requires_grad_(), y = input({3, 2}, 2).to(cpu(1)).requires_grad_();
+  b.to(dev(1));
+  Tensor x = input({4, 2}, 1).requires_grad_(), y = input({3, 2}, 2).to(dev(1)).requires_grad_();
   const auto out = parallel::parallel_apply(std::vector<SyncBatchNorm*>{&a, &b}, std::vector{x, y});
   CHECK(close(out[0], one(x)));
-  CHECK(close(out[1], one(y.to(cpu(0)))));
+  CHECK(close(out[1], one(y.to(dev(0)))));
   sum(out[1] * out[1] * out[1]).backward();
   CHECK(x.grad().defined() == false);
   CHECK(y.grad().defined());

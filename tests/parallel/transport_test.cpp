@@ -27,10 +27,10 @@ TEST_CASE("replicate: packed, what changed travels in one copy per bucket, buffe
   DataParallel net(m, on(3, {.bucket_bytes = 1 << 20, .coalesce = true}));
   const NoGrad no_grad;
   const auto copies_in = [&](int rank) {
-    const auto before = trace::copies(cpu(rank));
+    const auto before = trace::copies(dev(rank));
     const Tensor y = net(x);
     CHECK(close(y, m(x)));
-    return (trace::copies(cpu(rank)) - before).in_count - 1;  // one is the chunk of x
+    return (trace::copies(dev(rank)) - before).in_count - 1;  // one is the chunk of x
   };
   CHECK(copies_in(1) == 1);
   CHECK(copies_in(1) == 0);
@@ -75,19 +75,19 @@ TEST_CASE("gather: large outputs and input gradients are copied by every rank's 
 TEST_CASE("reduce: summed gradients lie in one block, each with a version of its own") {
   Mlp m;
   DataParallel net(m, on(2));
-  const std::int64_t before = gradient_bytes(cpu(0)), elsewhere = gradient_bytes(cpu(1));
+  const std::int64_t before = gradient_bytes(dev(0)), elsewhere = gradient_bytes(dev(1));
   nn::cross_entropy(net(values({6, 8}, 1)), labels(6, 4)).backward();
   std::int64_t block = 0;  // slots start at multiples of 64 bytes
   for (const Tensor& g : grads(m)) block += (g.array().nbytes() + 63) / 64 * 64;
-  CHECK(gradient_bytes(cpu(0)) - before >= block);
-  CHECK(gradient_bytes(cpu(0)) - before <= block * 5 / 4);  // the pool's rounding, no second copy
-  CHECK(gradient_bytes(cpu(1)) == elsewhere);
+  CHECK(gradient_bytes(dev(0)) - before >= block);
+  CHECK(gradient_bytes(dev(0)) - before <= block * 5 / 4);  // the pool's rounding, no second copy
+  CHECK(gradient_bytes(dev(1)) == elsewhere);
   const std::uint64_t other = m.a.bias.grad().version();
   const NoGrad no_grad;
   Tensor(m.a.weight.grad()).zero_();
   CHECK(m.a.bias.grad().version() == other);
   m.zero_grad();
-  CHECK(gradient_bytes(cpu(0)) == before);
+  CHECK(gradient_bytes(dev(0)) == before);
 }
 
 TEST_CASE(
@@ -100,8 +100,8 @@ TEST_CASE(
   DataParallel net(m, on(3));
   const Tensor x = values({3, 512}, 1);
   const Tensor loss = net(x).sum();
-  memory::empty_cache(cpu(2));
-  memory::set_limit(cpu(2), memory::stats(cpu(2)).reserved + 100000);  // gradients: 1 MiB
+  memory::empty_cache(dev(2));
+  memory::set_limit(dev(2), memory::stats(dev(2)).reserved + 100000);  // gradients: 1 MiB
   try {
     loss.backward();
     FAIL("no error");
@@ -110,7 +110,7 @@ TEST_CASE(
     CHECK(e.failures()[0].rank == 2);
     CHECK(e.first_is<OutOfMemory>());
   }
-  memory::set_limit(cpu(2), 0);
+  memory::set_limit(dev(2), 0);
   for (const Tensor& g : grads(m)) CHECK(!g.defined());
   net(x).sum().backward();
   for (const Tensor& g : grads(m)) CHECK(g.defined());

@@ -277,9 +277,30 @@ bool contains(const std::string& text, const std::string& part) {
 
 // ---- devices and memory
 
-std::vector<Device> cpus(int n) {
+Device dev(int index) {
+  static const Device first = [] {
+    const char* kind = std::getenv("TANDEM_TEST_DEVICE");
+    return Device::parse(kind == nullptr ? "cpu" : kind);
+  }();
+  return {first.kind, index};
+}
+
+const char* dev_name(int index) {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> all;
+    for (Device d : devs(kMaxDevices)) all.push_back(d.str());
+    return all;
+  }();
+  return names.at(std::size_t(index)).c_str();
+}
+
+bool has_float64() {
+  return dev(0).kind == DeviceKind::cpu;
+}
+
+std::vector<Device> devs(int n) {
   std::vector<Device> devices;
-  for (int i = 0; i < n; ++i) devices.push_back(cpu(i));
+  for (int i = 0; i < n; ++i) devices.push_back(dev(i));
   return devices;
 }
 

@@ -15,6 +15,16 @@
 
 namespace tandem::test {
 
+// ---- the devices that tests run on
+
+/// Device `index` of the kind under test: a CPU, or what TANDEM_TEST_DEVICE says (cuda). dev(0) is
+/// also where factories put tensors, so a test that names no device runs on that kind too.
+Device dev(int index);
+/// dev(index) as messages print it.
+const char* dev_name(int index);
+/// Does the kind under test compute in float64? GPUs do not.
+bool has_float64();
+
 // ---- numbers
 
 /// Uniform in [0, 1): a function of (seed, i) alone, written here, not taken from the library.
@@ -35,13 +45,13 @@ std::vector<double> doubles(const Tensor& t);
 
 /// A row-major array holding stored_as(dtype, values[i]).
 Array array_of(const std::vector<double>& values, const Shape& shape, DType dtype = float32,
-               Device device = cpu(0));
+               Device device = dev(0));
 /// The same as a tensor without history.
 Tensor tensor_of(const std::vector<double>& values, const Shape& shape, DType dtype = float32,
-                 Device device = cpu(0));
+                 Device device = dev(0));
 /// random_doubles(shape.numel(), seed, low, high) as a tensor.
 Tensor random_tensor(const Shape& shape, std::uint64_t seed, DType dtype = float32,
-                     Device device = cpu(0), double low = -1, double high = 1);
+                     Device device = dev(0), double low = -1, double high = 1);
 
 // ---- comparing
 
@@ -114,8 +124,8 @@ Verdict throws(F&& f, std::initializer_list<const char*> parts = {}) {
 
 // ---- devices and memory
 
-/// cpu(0) .. cpu(n-1)
-std::vector<Device> cpus(int n);
+/// dev(0) .. dev(n-1)
+std::vector<Device> devs(int n);
 
 /// Leaves freed blocks of every small size class behind, filled with `byte`, so that a kernel that
 /// forgets an element, or reads what it should write, is seen: 0xff is NaN in every float type.

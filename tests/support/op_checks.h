@@ -18,7 +18,7 @@ struct RegisterOpCases {
 /// How many there are.
 int op_case_count();
 
-/// The devices of the "every device" check: two logical CPU devices, then all GPUs.
+/// The devices of the "every device" check: two of the kind under test, and a CPU.
 std::vector<Device> devices_to_compare();
 
 /// How an input may lie in memory.

@@ -227,7 +227,7 @@ void add_copies(std::vector<OpRow>& rows) {
   rows.push_back(unary("detach", kAll, [](T x) { return x.detach(); }, same,
                        {.gradient = false, .special = false}));
   OpRow there_and_back = unary(
-      "to (device)", kAll, [](T x) { return x.to(cpu(1)).to(x.device()); }, same, plain);
+      "to (device)", kAll, [](T x) { return x.to(dev(1)).to(x.device()); }, same, plain);
   there_and_back.moves = true;
   rows.push_back(there_and_back);
 
