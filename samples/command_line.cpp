@@ -1,5 +1,6 @@
 #include "command_line.h"
 
+#include <algorithm>
 #include <iostream>
 
 #include <CLI/CLI.hpp>
@@ -52,4 +53,21 @@ int CommandLine::run(int argc, char** argv, const std::function<int()>& work) {
     std::cerr << program.substr(program.rfind('/') + 1) << ": " << e.what() << "\n";
     return 1;
   }
+}
+
+std::vector<tandem::Device> devices_named(const std::string& text) {
+  using namespace tandem;
+  const bool cuda_wanted = text.find("cuda") != std::string::npos;
+  if (!cuda_wanted || device_count(cuda) > 0) return parse_devices(text);
+  const auto count = 1 + std::count(text.begin(), text.end(), ',');
+  const std::vector<Device> instead = parse_devices(std::to_string(count));
+  static const bool told = [&] {
+    std::cerr << "no CUDA device (" << cuda_unavailable_reason() << "): running on "
+              << instead.front();
+    if (count > 1) std::cerr << " to " << instead.back();
+    std::cerr << "\n";
+    return true;
+  }();
+  (void)told;
+  return instead;
 }

@@ -13,6 +13,8 @@
 #include <string>
 #include <vector>
 
+#include <tandem/core/device.h>
+
 class CommandLine {
  public:
   explicit CommandLine(const std::string& description);
@@ -36,3 +38,8 @@ class CommandLine {
   struct Parser;
   std::unique_ptr<Parser> parser_;
 };
+
+/// parse_devices(text), for --devices: "2", "cpu:0,cpu:3", "cuda" (all there are), "cuda:0,cuda:1".
+/// Where there is no CUDA device, as many CPU devices take their place, and one line on standard
+/// error says why.
+std::vector<tandem::Device> devices_named(const std::string& text);

@@ -105,7 +105,7 @@ void print(const std::vector<Result>& results) {
 }
 
 void run(const Options& options) {
-  const std::vector<Device> devices = parse_devices(options.devices);
+  const std::vector<Device> devices = devices_named(options.devices);
   const DeviceScope on_first(devices.front());
   manual_seed(0);
   const Tensor x = randn({options.batch, kInputs});
@@ -155,7 +155,7 @@ void run(const Options& options) {
 int main(int argc, char** argv) {
   Options options;
   CommandLine line("Shows the memory of the first device against the others', and the cures.");
-  line.add("--devices", options.devices, "How many, or which: 4, or cpu:0,cpu:1");
+  line.add("--devices", options.devices, "How many, or which: 4, cpu:0,cpu:1, or cuda");
   line.add("--batch", options.batch, "Rows of a step");
   line.add("--classes", options.classes, "Width of the output");
   return line.run(argc, argv, [&] {

@@ -45,7 +45,7 @@ std::unique_ptr<optim::Optimizer> make_optimizer(const Options& options,
 }
 
 void run(const Options& options) {
-  const std::vector<Device> devices = parse_devices(options.devices);
+  const std::vector<Device> devices = devices_named(options.devices);
   manual_seed(options.seed);
 
   const DeviceScope on_first(devices.front());  // weights and data start on the first device
@@ -84,7 +84,7 @@ int main(int argc, char** argv) {
   Options options;
   CommandLine line("Trains a small network on random data, on one or more devices.");
   line.add("--seed", options.seed, "Seed of weights and data");
-  line.add("--devices", options.devices, "How many, or which: 2, or cpu:0,cpu:1");
+  line.add("--devices", options.devices, "How many, or which: 2, cpu:0,cpu:1, or cuda");
   line.add("--optimizer", options.optimizer, "", {"adam", "sgd", "adamw"});
   line.add("--lr", options.lr, "Learning rate");
   line.add("--momentum", options.momentum, "Of sgd");

@@ -26,7 +26,7 @@ struct Options {
 };
 
 void run(const Options& options) {
-  const std::vector<Device> devices = parse_devices(options.devices);
+  const std::vector<Device> devices = devices_named(options.devices);
   manual_seed(options.seed);
 
   const DeviceScope on_first(devices.front());  // weights and data start on the first device
@@ -67,7 +67,7 @@ int main(int argc, char** argv) {
   Options options;
   CommandLine line("Trains two convolutions on random images, on one or more devices.");
   line.add("--seed", options.seed, "Seed of weights and data");
-  line.add("--devices", options.devices, "How many, or which: 2, or cpu:0,cpu:1");
+  line.add("--devices", options.devices, "How many, or which: 2, cpu:0,cpu:1, or cuda");
   line.add("--batch", options.batch, "Rows of a step");
   line.add("--epochs", options.epochs);
   line.add("--lr", options.lr, "Learning rate of Adam");

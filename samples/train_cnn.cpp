@@ -34,7 +34,7 @@ int main(int argc, char** argv) {
   CommandLine line("Trains a convolutional network on images, on one or more devices.");
   sample::add_options(line, options);
   return line.run(argc, argv, [&] {
-    const DeviceScope on_first(parse_devices(options.devices).front());  // weights and data
+    const DeviceScope on_first(devices_named(options.devices).front());  // weights and data
     const sample::Data data = sample::load_data(options.data);
     manual_seed(options.seed);
     nn::Sequential model = cnn(data);

@@ -29,7 +29,7 @@ bool has_cifar10(const std::string& root) {
 }  // namespace
 
 void add_options(CommandLine& line, Options& options) {
-  line.add("--devices", options.devices, "How many, or which: 2, or cpu:0,cpu:1");
+  line.add("--devices", options.devices, "How many, or which: 2, cpu:0,cpu:1, or cuda");
   line.add("--data", options.data,
            "digits, fashion-mnist, a folder of MNIST's or CIFAR-10's files, or digits as .csv");
   line.add("--batch", options.batch, "Rows of a step");

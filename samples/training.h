@@ -180,7 +180,7 @@ int train(Model& model, const Data& data, const Options& options) {
   if (options.summary) {
     std::cout << nn::summary(model, {1, data.channels(), data.height(), data.width()}) << "\n";
   }
-  parallel::DataParallel net(model, {.devices = parse_devices(options.devices)});
+  parallel::DataParallel net(model, {.devices = devices_named(options.devices)});
   optim::Adam optimizer(model.parameters(), {.lr = options.lr});
   const data::DataLoader loader(data.train, {.batch_size = options.batch, .shuffle = true});
   Stepper stepper{optimizer, make_schedule(options, optimizer, loader.size()),
