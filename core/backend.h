@@ -69,6 +69,10 @@ class Backend : public RawMemory {
   virtual Stream current_stream() { return {device_, nullptr}; }
   virtual Event record(Stream) { return {}; }
   virtual void wait(Stream, const Event&) {}
+  /// A point in the current stream whose time can be read; CPU: empty, the host's clock does.
+  virtual Event record_time() { return {}; }
+  /// Seconds between two of them, waiting for the later one.
+  virtual double seconds_between(const Event&, const Event&) { return 0; }
   /// Until all work of this device is done.
   virtual void synchronize() {}
   /// `storage` is read by work on `stream` so far: its memory lives until that work is done.

@@ -155,6 +155,7 @@ class DataParallel {
   /// Figures of the last forward and backward.
   StepReport last_step() const {
     const std::lock_guard lock(engine_->mutex);
+    engine_->report.settle();
     return engine_->report;
   }
 

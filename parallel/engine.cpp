@@ -53,12 +53,11 @@ std::vector<Tensor> Engine::forward(const Arguments& in, const Split& split, con
       [&](int rank) {
         const std::size_t m = pass->member_of(rank);
         {
-          PhaseFigures& figures = report.at(Phase::replicate, rank);
-          const PhaseTimer timer(figures);
-          figures.bytes = refresh.send_to(rank);
+          const PhaseTimer timer(report, Phase::replicate, rank);
+          report.at(Phase::replicate, rank).bytes = refresh.send_to(rank);
         }
         const std::vector<Tensor> mine = scatter_to(*pass, m, in);
-        const PhaseTimer timer(report.at(Phase::forward, rank));
+        const PhaseTimer timer(report, Phase::forward, rank);
         outputs[m] = apply(rank, mine);
       },
       pass->rows);
@@ -98,7 +97,7 @@ std::shared_ptr<Engine::Pass> Engine::begin(const Arguments& in, const Split& sp
 std::vector<Tensor> Engine::scatter_to(Pass& pass, std::size_t member, const Arguments& in) {
   Pass::Member& me = pass.members[member];
   PhaseFigures& figures = report.at(Phase::scatter, me.rank);
-  const PhaseTimer timer(figures);
+  const PhaseTimer timer(report, Phase::scatter, me.rank);
   const CategoryScope scope(Category::input);
   const bool grad = thread_state().grad_enabled;
   const std::vector<Tensor>& local = replicas->local[std::size_t(me.rank)];
@@ -140,13 +139,13 @@ std::vector<Array> Engine::gather_outputs(Pass& pass, std::span<const Outputs> o
   check_outputs(outputs, pass.ranks, devices(), options.output_dim.value_or(options.dim));
   std::vector<std::vector<Array>> places(outputs.size());  // [member][field]
   for (std::size_t s = 0; s < outputs[0].tensors.size(); ++s) {
-    const PhaseTimer timer(report.at(Phase::gather, pass.ranks[0]));
+    const PhaseTimer timer(report, Phase::gather, pass.ranks[0]);
     values.push_back(gather_field(pass, outputs, s, places));
   }
   std::int64_t bytes = 0;
   const auto bring = [&](int rank) {
     const std::size_t m = pass.member_of(rank);
-    const PhaseTimer timer(report.at(Phase::gather, rank));
+    const PhaseTimer timer(report, Phase::gather, rank);
     for (std::size_t s = 0; s < places[m].size(); ++s) {
       if (places[m][s].defined()) copy(places[m][s], outputs[m].tensors[s].array());
     }

@@ -91,7 +91,7 @@ void Engine::backward(const Pass& pass, std::span<const Array> dy, const Wanted&
       [&](int rank) {
         const std::size_t m = pass.member_of(rank);
         PhaseFigures& figures = report.at(Phase::backward, rank);
-        const PhaseTimer timer(figures);
+        const PhaseTimer timer(report, Phase::backward, rank);
         std::vector<Edge> roots;
         std::vector<Array> seeds = seeds_of(pass, m, dy, roots);
         reduction.open(int(m));
@@ -105,12 +105,16 @@ void Engine::backward(const Pass& pass, std::span<const Array> dy, const Wanted&
               });
         reduction.close(int(m));
         figures.bytes += others.bring_home(m);
-        figures.seconds -= reduction.seconds(int(m));  // it counts as reduce
       },
       pass.rows);
 
   for (std::size_t m = 0; m < pass.members.size(); ++m) {
-    report.at(Phase::reduce, pass.ranks[m]) = {reduction.seconds(int(m)), reduction.bytes(int(m))};
+    report.at(Phase::reduce, pass.ranks[m]).bytes = reduction.bytes(int(m));
+    for (const Lap& lap : reduction.laps(int(m))) {  // they count as reduce only
+      const int rank = lap.device.kind == DeviceKind::cpu ? pass.ranks[m] : 0;
+      report.add(Phase::reduce, rank, lap);
+      report.add(Phase::backward, rank, lap, -1);
+    }
   }
   const std::size_t slots = pass.node_inputs.size();
   for (std::size_t k = 0; k < slots; ++k) {

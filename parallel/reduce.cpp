@@ -1,7 +1,6 @@
 #include <tandem/parallel/reduce.h>
 
 #include <algorithm>
-#include <chrono>
 
 #include <tandem/core/array_ops.h>
 #include <tandem/core/autograd.h>
@@ -107,9 +106,9 @@ void Reduction::arrive(int member, int bucket) {
   me.left[std::size_t(bucket)] = -1;
   const int before = arrived_[std::size_t(bucket)].fetch_add(1, std::memory_order_acq_rel);
   if (before + 1 < int(members_.size())) return;
-  const auto start = std::chrono::steady_clock::now();
+  Stopwatch watch(home_);
   sum(bucket);
-  me.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  me.laps.push_back(watch.stop());
 }
 
 // In rank order. Neighbours with the same history are added in one go.

@@ -23,6 +23,7 @@
 #include <tandem/core/array.h>
 #include <tandem/core/tensor.h>
 #include <tandem/parallel/layout.h>
+#include <tandem/parallel/step_report.h>
 
 namespace tandem::parallel {
 
@@ -53,8 +54,8 @@ class Reduction {
 
   /// The sum for one parameter, in the first device's memory; undefined if no rank had one.
   Array take(int parameter) const;
-  /// Seconds this rank spent summing buckets, and bytes it sent to the first device.
-  double seconds(int member) const { return members_[std::size_t(member)].seconds; }
+  /// What the sums took that this rank made, and the bytes that it sent to the first device.
+  std::span<const Lap> laps(int member) const { return members_[std::size_t(member)].laps; }
   std::int64_t bytes(int member) const;
 
  private:
@@ -63,7 +64,7 @@ class Reduction {
     std::vector<Array> blocks;      // packed gradients, on the rank's device
     std::vector<std::uint8_t> has;  // [parameter] written by the rank, read once its bucket is due
     std::vector<int> left;          // [bucket] parameters not final yet; -1: arrived
-    double seconds = 0;
+    std::vector<Lap> laps;          // one per bucket it summed
   };
   void arrive(int member, int bucket);
   void sum(int bucket);

@@ -12,13 +12,55 @@ const char* name(Phase phase) {
   return names[std::size_t(phase)];
 }
 
-StepReport::StepReport(std::vector<Device> list) : devices(std::move(list)) {
+double Lap::seconds() const {
+  return begin.state ? backend(device).seconds_between(begin, end) : host_seconds;
+}
+
+Stopwatch::Stopwatch(Device device) : lap_{.device = device} {
+  if (device.kind == DeviceKind::cpu) {
+    start_ = Clock::now();
+  } else {
+    lap_.begin = backend(device).record_time();
+  }
+}
+
+Lap Stopwatch::stop() {
+  if (lap_.device.kind == DeviceKind::cpu) {
+    lap_.host_seconds = std::chrono::duration<double>(Clock::now() - start_).count();
+  } else {
+    lap_.end = backend(lap_.device).record_time();
+  }
+  return std::move(lap_);
+}
+
+StepReport::StepReport(std::vector<Device> list)
+    : devices(std::move(list)), pending_(devices.size()) {
   for (auto& figures : phases) figures.resize(devices.size());
 }
 
 void StepReport::clear(std::initializer_list<Phase> list) {
   for (Phase p : list) {
     for (PhaseFigures& f : phases[std::size_t(p)]) f = {};
+    for (auto& list_of_rank : pending_) {
+      std::erase_if(list_of_rank, [p](const Pending& x) { return x.phase == p; });
+    }
+  }
+}
+
+void StepReport::add(Phase phase, int rank, Lap lap, int sign) {
+  if (lap.begin.state) {
+    pending_[std::size_t(rank)].push_back({phase, sign, std::move(lap)});
+  } else {
+    at(phase, rank).seconds += sign * lap.host_seconds;
+  }
+}
+
+void StepReport::settle() {
+  for (std::size_t rank = 0; rank < pending_.size(); ++rank) {
+    for (const Pending& x : pending_[rank]) {
+      at(x.phase, int(rank)).seconds += x.sign * x.lap.seconds();
+    }
+    pending_[rank].clear();
   }
 }
 

@@ -8,7 +8,7 @@
 #include <iosfwd>
 #include <vector>
 
-#include <tandem/core/device.h>
+#include <tandem/core/backend.h>
 
 namespace tandem::parallel {
 
@@ -24,8 +24,31 @@ struct PhaseFigures {
   std::int64_t bytes = 0;
 };
 
+/// How long something took on a device. On a CPU it is known at once; on a GPU, which works behind
+/// the host's back, it lies between two points of the device's stream.
+struct Lap {
+  Device device{};
+  double host_seconds = 0;  // a CPU's
+  Event begin{}, end{};     // a GPU's
+
+  /// Waits for a GPU to get to the end.
+  double seconds() const;
+};
+
+class Stopwatch {
+ public:
+  explicit Stopwatch(Device device);
+  Lap stop();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  Lap lap_;
+  Clock::time_point start_;
+};
+
 /// The last forward and the last backward of one DataParallel. Phases do not overlap in it: what a
-/// rank spends summing buckets counts as reduce, not as backward.
+/// rank spends summing buckets counts as reduce, not as backward. The sums are made where they are
+/// needed: a GPU's are all rank 0's.
 struct StepReport {
   std::vector<Device> devices;
   std::array<std::vector<PhaseFigures>, kPhases> phases;  // [phase][rank]
@@ -37,29 +60,37 @@ struct StepReport {
   PhaseFigures& at(Phase phase, int rank) { return phases[std::size_t(phase)][std::size_t(rank)]; }
   /// Back to zero, for the phases given.
   void clear(std::initializer_list<Phase> list);
+  /// Each rank from its own thread. `sign` -1 takes it away from the phase.
+  void add(Phase phase, int rank, Lap lap, int sign = 1);
+  /// Adds up what GPUs were still busy with when it was measured; waits for them.
+  void settle();
+
+ private:
+  struct Pending {
+    Phase phase;
+    int sign;
+    Lap lap;
+  };
+  std::vector<std::vector<Pending>> pending_;  // [rank]
 };
 
 /// A table: a line per phase, milliseconds and KiB per device.
 std::ostream& operator<<(std::ostream& out, const StepReport& report);
 
-/// Adds the time from construction to stop() (or destruction) to a phase.
+/// Adds the time from construction to destruction to a phase.
 class PhaseTimer {
  public:
-  explicit PhaseTimer(PhaseFigures& figures) : figures_(figures) {}
-  ~PhaseTimer() { stop(); }
+  PhaseTimer(StepReport& report, Phase phase, int rank)
+      : report_(report), phase_(phase), rank_(rank), watch_(report.devices[std::size_t(rank)]) {}
+  ~PhaseTimer() { report_.add(phase_, rank_, watch_.stop()); }
   PhaseTimer(const PhaseTimer&) = delete;
   PhaseTimer& operator=(const PhaseTimer&) = delete;
-  void stop() {
-    if (!running_) return;
-    running_ = false;
-    figures_.seconds += std::chrono::duration<double>(Clock::now() - start_).count();
-  }
 
  private:
-  using Clock = std::chrono::steady_clock;
-  PhaseFigures& figures_;
-  Clock::time_point start_ = Clock::now();
-  bool running_ = true;
+  StepReport& report_;
+  Phase phase_;
+  int rank_;
+  Stopwatch watch_;
 };
 
 }  // namespace tandem::parallel
