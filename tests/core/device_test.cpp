@@ -77,8 +77,8 @@ TEST_CASE("parse_devices: a list, or a number of devices of the kind") {
   CHECK(parse_devices("cpu:0,cpu:1") == std::vector<Device>{cpu(0), cpu(1)});
   CHECK(parse_devices("cpu:5") == std::vector<Device>{cpu(5)});
   CHECK(parse_devices("cpu:3,cpu:0") == std::vector<Device>{cpu(3), cpu(0)});
-  CHECK(parse_devices("3") == cpus(3));
-  CHECK(parse_devices("cpu") == cpus(1));
+  CHECK(parse_devices("3") == devs(3));
+  CHECK(parse_devices("cpu") == devs(1));
 }
 
 TEST_CASE("parse_devices: duplicates, gaps and odd numbers are refused") {

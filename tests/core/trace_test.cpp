@@ -3,6 +3,8 @@
 
 #include <thread>
 
+#include "tests/support/check.h"
+
 #include <tandem/core/array_ops.h>
 #include <tandem/core/ops/conv.h>
 #include <tandem/core/ops/factories.h>
@@ -11,6 +13,7 @@
 #include <tandem/core/trace.h>
 
 using namespace tandem;
+using namespace tandem::test;
 
 namespace {
 

@@ -12,6 +12,7 @@
 #include "tests/support/check.h"
 
 using namespace tandem;
+using namespace tandem::test;
 using tandem::test::throws;
 
 namespace {

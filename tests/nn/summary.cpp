@@ -10,6 +10,7 @@
 #include <tandem/nn/summary.h>
 
 #include "tests/nn/nets.h"
+#include "tests/support/check.h"
 
 using namespace tandem;
 using namespace tandem::test;

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "tests/support/check.h"
+
 #include <tandem/core/ops/factories.h>
 #include <tandem/core/tensor.h>
 
