@@ -11,6 +11,7 @@ CudaBackend::CudaBackend(Device device, int gpu, std::int64_t memory_limit)
     : Backend(device, memory_limit),
       gpu_(gpu),
       events_(std::make_shared<gpu::EventPool>(device, gpu)),
+      timed_events_(std::make_shared<gpu::EventPool>(device, gpu, true)),
       staging_(device, gpu) {
   const gpu::OnDevice on(gpu);
   TANDEM_CUDA_CHECK(device,
@@ -36,6 +37,19 @@ cudaStream_t CudaBackend::stream() {
 
 Event CudaBackend::record(Stream on) {
   return {events_->record(static_cast<cudaStream_t>(on.handle))};
+}
+
+Event CudaBackend::record_time() {
+  return {timed_events_->record(stream())};
+}
+
+double CudaBackend::seconds_between(const Event& from, const Event& to) {
+  const auto begin = static_cast<cudaEvent_t>(from.state.get());
+  const auto end = static_cast<cudaEvent_t>(to.state.get());
+  float ms = 0;
+  TANDEM_CUDA_CHECK(device(), cudaEventSynchronize(end));
+  TANDEM_CUDA_CHECK(device(), cudaEventElapsedTime(&ms, begin, end));
+  return double(ms) * 1e-3;
 }
 
 void CudaBackend::wait(Stream on, const Event& event) {

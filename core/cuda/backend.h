@@ -83,6 +83,8 @@ class CudaBackend final : public Backend {
 
   Stream current_stream() override { return {device(), stream()}; }
   Event record(Stream on) override;
+  Event record_time() override;
+  double seconds_between(const Event& from, const Event& to) override;
   void wait(Stream on, const Event& event) override;
   void synchronize() override;
   void record_use(const Storage& storage, Stream by) override;
@@ -158,6 +160,7 @@ class CudaBackend final : public Backend {
   int multiprocessors_ = 0;
   cudaStream_t compute_ = nullptr;
   std::shared_ptr<gpu::EventPool> events_;
+  std::shared_ptr<gpu::EventPool> timed_events_;
   gpu::Blocks blocks_;
   gpu::Staging staging_;
 

@@ -18,7 +18,7 @@ cudaEvent_t EventPool::take() {
   if (free_.capacity() <= made_) free_.reserve(2 * made_ + 16);
   const OnDevice on(gpu_);
   cudaEvent_t event = nullptr;
-  TANDEM_CUDA_CHECK(device_, cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+  TANDEM_CUDA_CHECK(device_, cudaEventCreateWithFlags(&event, flags_));
   ++made_;
   return event;
 }

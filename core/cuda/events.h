@@ -19,7 +19,9 @@ using Mark = std::shared_ptr<CUevent_st>;
 
 class EventPool : public std::enable_shared_from_this<EventPool> {
  public:
-  EventPool(Device device, int gpu) : device_(device), gpu_(gpu) {}
+  /// `timed`: their times can be read, which costs the GPU a little.
+  EventPool(Device device, int gpu, bool timed = false)
+      : device_(device), gpu_(gpu), flags_(timed ? cudaEventDefault : cudaEventDisableTiming) {}
   ~EventPool();
   EventPool(const EventPool&) = delete;
   EventPool& operator=(const EventPool&) = delete;
@@ -33,6 +35,7 @@ class EventPool : public std::enable_shared_from_this<EventPool> {
 
   Device device_;
   int gpu_;
+  unsigned flags_;
   std::mutex mutex_;
   std::vector<cudaEvent_t> free_;  // capacity for all there are: giving back never allocates
   std::size_t made_ = 0;
