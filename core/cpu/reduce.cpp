@@ -5,6 +5,7 @@
 #include <tandem/core/cpu/accumulate.h>
 #include <tandem/core/cpu/backend.h>
 #include <tandem/core/cpu/traverse.h>
+#include <tandem/core/split.h>
 
 namespace tandem {
 namespace {
@@ -13,29 +14,6 @@ using host::Counter;
 using host::Loops;
 
 constexpr std::int64_t kColumns = 256;  // columns reduced side by side
-
-// The dimensions of x, sorted into those that stay and those that go; joined where they lie alike.
-struct Split {
-  Array kept_y, kept_x;  // what stays: y, and x at position 0 of the others
-  Array gone;            // what goes, of x
-
-  Split(const Array& x, const Array& y) {
-    Shape kept = Shape(), kept_sx, kept_sy, gone_shape, gone_s;
-    for (int i = 0; i < x.dim(); ++i) {
-      if (y.size(i) == x.size(i)) {
-        kept.push_back(x.size(i));
-        kept_sx.push_back(x.strides()[i]);
-        kept_sy.push_back(y.strides()[i]);
-      } else {
-        gone_shape.push_back(x.size(i));
-        gone_s.push_back(x.strides()[i]);
-      }
-    }
-    kept_x = x.as_strided(kept, kept_sx, x.offset());
-    kept_y = y.as_strided(kept, kept_sy, y.offset());
-    gone = x.as_strided(gone_shape, gone_s, x.offset());
-  }
-};
 
 // Each result by itself: good where the dimensions that go lie close together.
 template <class F, class C>
@@ -125,16 +103,8 @@ void reduce_columns(const Split& s, DType dtype) {
 template <class F>
 void run_reduce(const Array& x, Array& y) {
   const Split s(x, y);
-  auto smallest = [](const Array& a) {
-    std::int64_t least = std::numeric_limits<std::int64_t>::max();
-    for (int i = 0; i < a.dim(); ++i) {
-      if (a.size(i) > 1) least = std::min(least, a.strides()[i]);
-    }
-    return least;
-  };
-  const bool side_by_side = smallest(s.kept_x) < smallest(s.gone);
   host::with_compute_type<Domain::numbers>(x.dtype(), [&]<class C>(host::Type<C>) {
-    if (side_by_side) {
+    if (s.side_by_side()) {
       reduce_columns<F, C>(s, x.dtype());
     } else {
       reduce_rows<F, C>(s, x.dtype());
