@@ -22,12 +22,6 @@ using namespace tandem::test;
 
 namespace {
 
-struct UseOneDnn {
-  explicit UseOneDnn(bool on) { set_onednn(on); }
-  ~UseOneDnn() { set_onednn(before); }
-  bool before = onednn();
-};
-
 std::vector<bool> both_ways() {
   return onednn_available() ? std::vector{false, true} : std::vector{false};
 }

@@ -4,6 +4,7 @@
 
 #include <functional>
 
+#include <tandem/core/backend.h>
 #include <tandem/core/ops/factories.h>
 #include <tandem/core/ops/views.h>
 #include <tandem/core/random.h>
@@ -72,6 +73,11 @@ trace::LayoutCopies step(nn::Sequential& net, optim::Optimizer& optimizer, const
   return trace::layout_copies() - before;
 }
 
+/// Whatever images they get, as oneDNN and GPUs do.
+bool convolutions_give(MemoryFormat format) {
+  return backend(dev(0)).conv_format() == format;
+}
+
 }  // namespace
 
 TEST_CASE(
@@ -92,7 +98,8 @@ TEST_CASE(
       for (int i = 0; i < 4; ++i) {
         Tensor x = random_tensor({6, 3, 8, 8}, 10 + std::uint64_t(i));
         const trace::LayoutCopies none = step(rows, plain, x);
-        CHECK(none.conversions + none.reshapes == 0);
+        CHECK(none.conversions == 0);
+        CHECK(none.reshapes == (convolutions_give(kLast) ? c.reshapes : 0));
         const Tensor fed = x.to(kLast);
         const trace::LayoutCopies made = step(last, other, fed);
         CHECK(made.conversions == 0);
@@ -113,7 +120,7 @@ TEST_CASE("layout: a module that is channels-last makes its images so") {
   nn::Sequential net{nn::Conv2d(1, 4, 3), nn::Conv2d(4, 4, 3), nn::MaxPool2d(2)};
   const Tensor x = random_tensor({2, 1, 8, 8}, 1);
   const Tensor expected = net(x);
-  CHECK(expected.is_contiguous());
+  CHECK(expected.is_contiguous() == !convolutions_give(kLast));
   net.to(kLast);
   const Tensor y = net(x);
   CHECK(y.is_contiguous(kLast));

@@ -37,10 +37,10 @@ TEST_CASE("layout: scatter, gather, broadcast and reduce keep channels-last, the
     Tensor x = last_images({6, 6, 6, 5}, 1), y;
     x.requires_grad_();
     const auto made = copies_of([&] {
-      const std::vector<Tensor> parts = parallel::scatter(x, cpus(3), {.dim = dim});
+      const std::vector<Tensor> parts = parallel::scatter(x, devs(3), {.dim = dim});
       for (const Tensor& part : parts) CHECK(is_last(part.clone()));
-      y = parallel::gather(parts, cpu(1), dim);
-      y.backward(last_images({6, 6, 6, 5}, 2).to(cpu(1)));
+      y = parallel::gather(parts, dev(1), dim);
+      y.backward(last_images({6, 6, 6, 5}, 2).to(dev(1)));
     });
     CHECK(made.conversions == 1);  // the seed's, above
     CHECK(is_last(y));
@@ -50,9 +50,9 @@ TEST_CASE("layout: scatter, gather, broadcast and reduce keep channels-last, the
   }
   Tensor w = last_images({4, 3, 3, 3}, 3);
   w.requires_grad_();
-  const std::vector<Tensor> copies = parallel::broadcast(w, cpus(2));
+  const std::vector<Tensor> copies = parallel::broadcast(w, devs(2));
   for (const Tensor& copy : copies) CHECK(is_last(copy));
-  const Tensor sum = parallel::reduce(copies, cpu(0));
+  const Tensor sum = parallel::reduce(copies, dev(0));
   CHECK(is_last(sum));
   const auto made = copies_of([&] { (sum * sum).sum().backward(); });
   CHECK(made.conversions == 0);

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include <tandem/core/numerics.h>
 #include <tandem/core/tensor.h>
 
 namespace tandem::test {
@@ -133,6 +134,19 @@ void litter_pool(Device device, unsigned char byte = 0xff);
 
 /// Bytes in use on `device`.
 std::int64_t bytes_in_use(Device device);
+
+// ---- which library computes
+
+/// oneDNN on or off while it lives. REQUIRES: available, to be on.
+struct UseOneDnn {
+  explicit UseOneDnn(bool on) {
+    if (on || onednn_available()) set_onednn(on);
+  }
+  ~UseOneDnn() {
+    if (onednn_available()) set_onednn(before);
+  }
+  const bool before = onednn();
+};
 
 // ---- processes
 
