@@ -59,7 +59,8 @@ __global__ void scatter_rows(const __grid_constant__ ScatterPlaces p, const std:
     for (std::uint32_t i = 0; i < p.count; i += kWarp) {
       const bool hit = i + lane < p.count && index[(i + lane) * p.index_step] == p.first + k;
       for (unsigned hits = __ballot_sync(kAllLanes, hit); hits != 0; hits &= hits - 1) {
-        const T* from = dy + (i + unsigned(__ffs(int(hits))) - 1) * p.dy_step;
+        const unsigned first = unsigned(__clz(int(__brev(hits))));
+        const T* from = dy + (i + first) * p.dy_step;
 #pragma unroll
         for (unsigned j = 0; j < kRowPieces; ++j) {
           if (inside[j]) sum[j] += float(from[at[j].at[1]]);
