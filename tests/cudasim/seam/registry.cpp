@@ -13,6 +13,7 @@
 #include <memory>
 #include <mutex>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 namespace cudasim::seam {
@@ -62,19 +63,25 @@ class Binary {
  public:
   explicit Binary(const void* wrapper) : bytes_(fat_binary(wrapper)) {}
 
-  const ptx::Module& module() {
-    std::call_once(once_, [&] {
-      const std::vector<std::string> texts = ptx_texts(bytes_);
-      if (texts.empty()) give_up("no plain PTX in an object; build it with --no-compress");
-      module_ = ptx::parse(choose(texts));
-    });
-    return module_;
+  // Null: its PTX has none of that name.
+  const ptx::Kernel* find(const std::string& name) {
+    std::call_once(once_, [&] { decode(); });
+    const auto kernel = kernels_.find(name);
+    return kernel == kernels_.end() ? nullptr : kernel->second;
   }
 
  private:
+  void decode() {
+    const std::vector<std::string> texts = ptx_texts(bytes_);
+    if (texts.empty()) give_up("no plain PTX in an object; build it with --no-compress");
+    module_ = ptx::parse(choose(texts));
+    for (const ptx::Kernel& kernel : module_.kernels) kernels_[kernel.name()] = &kernel;
+  }
+
   std::string_view bytes_;
   std::once_flag once_;
   ptx::Module module_;
+  std::unordered_map<std::string_view, const ptx::Kernel*> kernels_;  // an object may have hundreds
 };
 
 namespace {
@@ -109,7 +116,7 @@ Function* find_function(const void* stub) {
 }
 
 const ptx::Kernel& kernel_of(Function& function) {
-  const ptx::Kernel* kernel = function.binary->module().find(function.name);
+  const ptx::Kernel* kernel = function.binary->find(function.name);
   if (!kernel) give_up("the PTX has no kernel " + function.name);
   return *kernel;
 }
