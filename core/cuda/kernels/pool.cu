@@ -161,8 +161,9 @@ __global__ void avg_pool(const __grid_constant__ PoolPlaces s,
 }
 
 template <class T>
-__global__ void avg_pool_grad(const __grid_constant__ PoolPlaces s,
-                              const __grid_constant__ AverageWindow a, const T* dy, T* dx) {
+__global__ void __launch_bounds__(kThreads, 4)
+    avg_pool_grad(const __grid_constant__ PoolPlaces s, const __grid_constant__ AverageWindow a,
+                  const T* dy, T* dx) {
   const Averaged rows = rows_of(s, a), columns = columns_of(s, a);
   for (std::uint32_t e : GridStride(count(s.big, s.images))) {
     const Position at = position(s.big, s.channels_inside, e);
