@@ -183,28 +183,15 @@ void largest_of_pixels(const Planes& s, const Window2d& win, const T* x, T* y,
   }
 }
 
-// One row-major plane; dx starts as zeros. A dilated window may see nothing but padding.
+// One plane; dx starts as zeros. A dilated window may see nothing but padding.
 template <class C>
 void return_to_largest(const Planes& s, const std::int32_t* index, const C* dy, C* dx) {
-  for (std::int64_t o = 0; o < s.p * s.q; ++o) {
-    if (index[o] >= 0) dx[index[o]] += dy[o];
-  }
-}
-
-// One channels-last image: every pixel of a window asks all channels whether it was taken.
-template <class C>
-void return_to_largest(const Planes& s, const Window2d& win, const std::int32_t* index, const C* dy,
-                       C* dx) {
   const std::int64_t n = s.channels;
-  for_each_window(s, [&](std::int64_t p, std::int64_t q) {
-    for_each_pixel(s, win, p, q, [&](std::int64_t pixel) {
-      C* to = dx + pixel * n;
-      const auto at = std::int32_t(pixel);
-#pragma GCC ivdep
-      for (std::int64_t c = 0; c < n; ++c) to[c] += index[c] == at ? dy[c] : C(0);
-    });
-    index += n, dy += n;
-  });
+  for (std::int64_t o = 0; o < s.p * s.q; ++o, index += n, dy += n) {
+    for (std::int64_t c = 0; c < n; ++c) {
+      if (index[c] >= 0) dx[index[c] * n + c] += dy[c];
+    }
+  }
 }
 
 // ---- the average
@@ -253,26 +240,31 @@ void add_row(std::int64_t n, const C* x, C* sum) {
   for (std::int64_t i = 0; i < n; ++i) sum[i] += x[i];
 }
 
-// sums[c] = sum of x[w, c] over the columns of a window
+// y[c] = sum of x[w, c] over the columns of a window / count
 template <class C>
-void sum_columns(const AverageRange& columns, std::int64_t channels, const C* x, C* sums) {
+void average_columns(const AverageRange& columns, std::int64_t channels, C count, const C* x,
+                     C* y) {
   const std::int64_t n = columns.stop - columns.start;
   x += columns.start * channels;
   if (channels == 1) {
-    *sums = sum_of(x, n);
+    *y = sum_of(x, n) / count;
     return;
   }
-  std::fill_n(sums, channels, C(0));
-  for (std::int64_t w = 0; w < n; ++w, x += channels) add_row(channels, x, sums);
+  std::fill_n(y, channels, C(0));
+  for (std::int64_t w = 0; w < n; ++w, x += channels) add_row(channels, x, y);
+  for (std::int64_t c = 0; c < channels; ++c) y[c] /= count;
 }
 
-// x[w, c] += share[c] in the columns of a window
+// x[w, c] += dy[c] / count in the columns of a window; `share` is room for a row of channels.
 template <class C>
-void add_to_columns(const AverageRange& columns, std::int64_t channels, const C* share, C* x) {
+void spread_columns(const AverageRange& columns, std::int64_t channels, C count, const C* dy,
+                    C* share, C* x) {
   if (channels == 1) {
-    for (std::int64_t w = columns.start; w < columns.stop; ++w) x[w] += *share;
+    const C value = *dy / count;
+    for (std::int64_t w = columns.start; w < columns.stop; ++w) x[w] += value;
     return;
   }
+  for (std::int64_t c = 0; c < channels; ++c) share[c] = dy[c] / count;
   for (std::int64_t w = columns.start; w < columns.stop; ++w) {
     add_row(channels, share, x + w * channels);
   }
@@ -288,9 +280,7 @@ void average(const Planes& s, const Averages& all, const C* x, C* y) {
     std::fill(line.begin(), line.end(), C(0));
     for (std::int64_t h = row.start; h < row.stop; ++h) add_row(width, x + h * width, line.data());
     for (const AverageRange& column : all.columns) {
-      sum_columns(column, s.channels, line.data(), y);
-      const auto count = C(all.count(row, column));
-      for (std::int64_t c = 0; c < s.channels; ++c) y[c] /= count;
+      average_columns(column, s.channels, C(all.count(row, column)), line.data(), y);
       y += s.channels;
     }
   }
@@ -299,14 +289,14 @@ void average(const Planes& s, const Averages& all, const C* x, C* y) {
 // One plane: every element of a window gets dy / divisor; dx starts as zeros.
 template <class C>
 void spread(const Planes& s, const Averages& all, const C* dy, C* dx) {
-  const std::int64_t n = s.channels, width = s.w * n;
-  std::vector<C> line(static_cast<std::size_t>(width)), share(static_cast<std::size_t>(n));
+  const std::int64_t width = s.w * s.channels;
+  std::vector<C> line(static_cast<std::size_t>(width));
+  std::vector<C> share(static_cast<std::size_t>(s.channels));
   for (const AverageRange& row : all.rows) {
     std::fill(line.begin(), line.end(), C(0));
     for (const AverageRange& column : all.columns) {
-      const auto count = C(all.count(row, column));
-      for (std::int64_t c = 0; c < n; ++c) share[std::size_t(c)] = *dy++ / count;
-      add_to_columns(column, n, share.data(), line.data());
+      spread_columns(column, s.channels, C(all.count(row, column)), dy, share.data(), line.data());
+      dy += s.channels;
     }
     for (std::int64_t h = row.start; h < row.stop; ++h) add_row(width, line.data(), dx + h * width);
   }
@@ -348,18 +338,13 @@ void CpuBackend::max_pool2d(const Window2d& window, const Array& x, Array& y, Ar
   });
 }
 
-void CpuBackend::max_pool2d_grad(const Window2d& window, const Array& index, const Array& dy,
-                                 Array& dx) {
+void CpuBackend::max_pool2d_grad(const Window2d&, const Array& index, const Array& dy, Array& dx) {
   const Planes s(dx, index, dx);
   const Array grad = laid_out(s, dy), taken = laid_out(s, index);
   const std::int32_t* at = taken.data<std::int32_t>();
   for_each_plane(grad, dx, s.count, [&]<class C>(const C* from, C* to, std::int64_t n) {
     std::fill_n(to, n, C(0));
-    if (s.format == MemoryFormat::contiguous) {
-      return_to_largest(s, at, from, to);
-    } else {
-      return_to_largest(s, window, at, from, to);
-    }
+    return_to_largest(s, at, from, to);
     at += s.p * s.q * s.channels;
   });
 }
