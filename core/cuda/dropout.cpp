@@ -4,12 +4,22 @@
 #include <tandem/core/cuda/backend.h>
 #include <tandem/core/cuda/kernels/dropout.h>
 #include <tandem/core/cuda/layout.h>
+#include <tandem/core/memory.h>
 
 namespace tandem {
 
 void CudaBackend::dropout(const DropoutKey& key, const Array& x, Array& y) {
   gpu::refuse_float64("dropout", x);
   if (y.numel() == 0) return;
+  if (format_of(x) == MemoryFormat::channels_last) {  // positions count in row-major order
+    const CategoryScope scope(Category::workspace);
+    Array rows = Array::empty(x.shape(), x.dtype(), x.device());
+    Array dropped = Array::empty(x.shape(), x.dtype(), x.device());
+    copy(x, rows);
+    dropout(key, rows, dropped);
+    copy(dropped, y);
+    return;
+  }
   constexpr std::int64_t kMostColumns = 1 << 30;
   const std::int64_t rows = x.dim() > 0 ? x.size(0) : 1;
   const std::int64_t n = x.numel() / rows;

@@ -32,6 +32,20 @@ TEST_CASE("dropout: the same mask and products as on the CPU") {
   CHECK(cudasim::violations().empty());
 }
 
+TEST_CASE("dropout: the mask of channels-last images is that of the CPU") {
+  const DropoutKey key{7, 0, 0, 0.5f};
+  for (DType dtype : kGpuFloats) {
+    const Shape shape{2, 5, 7, 3};
+    const Array x = lying(Lie::rotated, random_doubles(shape.numel(), 1), shape, dtype);
+    Array y = on_gpu(garbage(shape, dtype, Lie::rotated));
+    Array expected = garbage(shape, dtype, Lie::rotated);
+    cuda_backend().dropout(key, on_gpu(x), y);
+    cpu_backend().dropout(key, x, expected);
+    CHECK(same_bits(y, expected));
+  }
+  CHECK(cudasim::violations().empty());
+}
+
 TEST_CASE("dropout: a slice of the rows has the masks that these rows have in the whole") {
   const Array x = on_gpu(array_of(std::vector<double>(60, 1.0), {6, 10}));
   Array whole = on_gpu(garbage({6, 10}, float32)), part = on_gpu(garbage({2, 10}, float32));
