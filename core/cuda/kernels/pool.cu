@@ -160,6 +160,7 @@ __global__ void avg_pool(const __grid_constant__ PoolPlaces s,
   }
 }
 
+// At least four blocks to a multiprocessor: the divisions of adaptive windows want many registers.
 template <class T>
 __global__ void __launch_bounds__(kThreads, 4)
     avg_pool_grad(const __grid_constant__ PoolPlaces s, const __grid_constant__ AverageWindow a,
