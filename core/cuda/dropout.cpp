@@ -1,31 +1,52 @@
-// Dropout: the kernel of dropout.cu, in pieces that 32 bits can count.
+// Dropout: the kernels of dropout.cu, in pieces that 32 bits can count.
 #include <algorithm>
 
 #include <tandem/core/cuda/backend.h>
 #include <tandem/core/cuda/kernels/dropout.h>
 #include <tandem/core/cuda/layout.h>
-#include <tandem/core/memory.h>
 
 namespace tandem {
+namespace {
+
+// f(image, images) for pieces that 32 bits can count, of `images` in all.
+template <class F>
+void for_each_images(gpu::DropoutImages part, std::int64_t images, F&& f) {
+  const std::int64_t shares = part.shares_of_one();
+  check(shares <= gpu::kMostElements, "[dropout] an image is too large: ", part.channels,
+        " channels of ", part.pixels, " pixels");
+  const std::int64_t at_once = gpu::kMostElements / shares, first_row = part.first_row;
+  for (std::int64_t i = 0; i < images; i += at_once) {
+    part.first_row = first_row + i;
+    part.images = std::uint32_t(std::min(at_once, images - i));
+    f(i, part);
+  }
+}
+
+}  // namespace
 
 void CudaBackend::dropout(const DropoutKey& key, const Array& x, Array& y) {
   gpu::refuse_float64("dropout", x);
   if (y.numel() == 0) return;
-  if (format_of(x) == MemoryFormat::channels_last) {  // positions count in row-major order
-    const CategoryScope scope(Category::workspace);
-    Array rows = Array::empty(x.shape(), x.dtype(), x.device());
-    Array dropped = Array::empty(x.shape(), x.dtype(), x.device());
-    copy(x, rows);
-    dropout(key, rows, dropped);
-    copy(dropped, y);
-    return;
-  }
   constexpr std::int64_t kMostColumns = 1 << 30;
   const std::int64_t rows = x.dim() > 0 ? x.size(0) : 1;
   const std::int64_t n = x.numel() / rows;
+  const std::int64_t row_bytes = n * std::int64_t(size_of(x.dtype()));
+  if (format_of(x) == MemoryFormat::channels_last) {
+    const gpu::DropoutImages all{key.first_row, 0, std::uint32_t(x.size(1)),
+                                 std::uint32_t(x.size(2) * x.size(3))};
+    for_each_images(all, rows, [&](std::int64_t image, const gpu::DropoutImages& part) {
+      const std::int64_t offset = image * row_bytes;
+      launch("dropout", [&](cudaStream_t on) {
+        gpu::launch_dropout_images(key, x.dtype(), part, x.data() + offset, y.fresh_data() + offset,
+                                   on);
+      });
+    });
+    return;
+  }
+
   const std::int64_t rows_at_once = std::max<std::int64_t>(1, kMostColumns / n);
   for (std::int64_t row = 0; row < rows; row += rows_at_once) {
-    const std::int64_t offset = row * n * std::int64_t(size_of(x.dtype()));
+    const std::int64_t offset = row * row_bytes;
     for (std::int64_t column = 0; column < n; column += kMostColumns) {
       const gpu::DropoutRows part{
           .row_size = n,

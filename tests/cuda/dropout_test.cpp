@@ -32,16 +32,25 @@ TEST_CASE("dropout: the same mask and products as on the CPU") {
   CHECK(cudasim::violations().empty());
 }
 
-TEST_CASE("dropout: the mask of channels-last images is that of the CPU") {
-  const DropoutKey key{7, 0, 0, 0.5f};
+TEST_CASE(
+    "dropout: channels-last images have the masks of the positions that they have row-major") {
+  const DropoutKey key{7, 1, 5, 0.4f};
   for (DType dtype : kGpuFloats) {
-    const Shape shape{2, 5, 7, 3};
-    const Array x = lying(Lie::rotated, random_doubles(shape.numel(), 1), shape, dtype);
-    Array y = on_gpu(garbage(shape, dtype, Lie::rotated));
-    Array expected = garbage(shape, dtype, Lie::rotated);
-    cuda_backend().dropout(key, on_gpu(x), y);
-    cpu_backend().dropout(key, x, expected);
-    CHECK(same_bits(y, expected));
+    for (Shape shape : {Shape{2, 3, 2, 3},
+                        {2, 5, 4, 4},
+                        {2, 5, 7, 3},
+                        {1, 33, 3, 3},
+                        {3, 2, 1, 9},
+                        {2, 70, 1, 1}}) {
+      CAPTURE(dtype);
+      CAPTURE(shape);
+      const auto values = random_doubles(shape.numel(), 1);
+      Array expected = garbage(shape, dtype);
+      cpu_backend().dropout(key, lying(Lie::row_major, values, shape, dtype), expected);
+      Array y = on_gpu(garbage(shape, dtype, Lie::rotated));
+      cuda_backend().dropout(key, on_gpu(lying(Lie::rotated, values, shape, dtype)), y);
+      CHECK(same_bits(y, expected));
+    }
   }
   CHECK(cudasim::violations().empty());
 }

@@ -1,4 +1,4 @@
-// Launcher of dropout.cu.
+// Launchers of dropout.cu.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -21,5 +21,18 @@ struct DropoutRows {
 /// row 0's first elements. REQUIRES: rows times (columns / 4, rounded up) <= kMostElements.
 void launch_dropout(const DropoutKey& key, DType dtype, const DropoutRows& rows, const void* x,
                     void* y, cudaStream_t stream);
+
+/// Channels-last images: a row lies as (pixels, channels), its positions count as (channels,
+/// pixels).
+struct DropoutImages {
+  std::int64_t first_row;
+  std::uint32_t images, channels, pixels;
+
+  /// What a thread does: four neighbouring pixels of a channel.
+  std::int64_t shares_of_one() const { return (std::int64_t(pixels) + 3) / 4 * channels; }
+};
+/// The same for them. REQUIRES: images times shares_of_one() <= kMostElements.
+void launch_dropout_images(const DropoutKey& key, DType dtype, const DropoutImages& images,
+                           const void* x, void* y, cudaStream_t stream);
 
 }  // namespace tandem::gpu
