@@ -6,7 +6,7 @@
 // "oneDNN alone" runs primitives made beforehand on channels-last images and weights that are
 // packed already: what we add is finding the primitive, packing the weights and unpacking their
 // gradient, and workspace from the pool. A speed of 1 is as fast; convolutions should reach 0.85.
-// Processor times of one thread, medians of runs that take turns.
+// Processor times of one thread, the shortest of runs that take turns.
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -14,6 +14,7 @@
 #include <ctime>
 #include <dnnl.hpp>
 #include <functional>
+#include <limits>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -37,25 +38,20 @@ double cpu_seconds() {
   return double(t.tv_sec) + 1e-9 * double(t.tv_nsec);
 }
 
-/// Median milliseconds of each, taking turns.
-std::vector<double> medians(const std::vector<std::function<void()>>& calls, int rounds = 15) {
-  std::vector<std::vector<double>> ms(calls.size());
+/// The shortest milliseconds of each, taking turns.
+std::vector<double> shortest(const std::vector<std::function<void()>>& calls) {
+  std::vector<double> best(calls.size(), std::numeric_limits<double>::infinity());
   double start = cpu_seconds();
   for (const auto& call : calls) call();  // first calls prepare
   const int repeats = std::max(1, int(2e-3 / (cpu_seconds() - start)));
-  for (int round = 0; round < rounds; ++round) {
+  for (int round = 0; round < 15; ++round) {
     for (std::size_t i = 0; i < calls.size(); ++i) {
       start = cpu_seconds();
       for (int repeat = 0; repeat < repeats; ++repeat) calls[i]();
-      ms[i].push_back(1e3 * (cpu_seconds() - start) / repeats);
+      best[i] = std::min(best[i], 1e3 * (cpu_seconds() - start) / repeats);
     }
   }
-  std::vector<double> result;
-  for (auto& times : ms) {
-    std::nth_element(times.begin(), times.begin() + rounds / 2, times.end());
-    result.push_back(times[std::size_t(rounds / 2)]);
-  }
-  return result;
+  return best;
 }
 
 void report(const std::string& name, double flops, const std::function<void()>& ours,
@@ -66,7 +62,7 @@ void report(const std::string& name, double flops, const std::function<void()>& 
     ours();
     set_onednn(true);
   };
-  const std::vector<double> ms = medians({ours, alone, eigen});
+  const std::vector<double> ms = shortest({ours, alone, eigen});
   std::printf("%-40s %9.3f ms %6.1f GFLOP/s   %5.2f of oneDNN alone, %5.2f of Eigen\n",
               name.c_str(), ms[0], 1e-6 * flops / ms[0], ms[1] / ms[0], ms[2] / ms[0]);
 }
@@ -207,7 +203,7 @@ void step(std::int64_t batch) {
       set_onednn(true);
     };
   };
-  const std::vector<double> ms = medians({train(true), train(false)}, 9);
+  const std::vector<double> ms = shortest({train(true), train(false)});
   std::printf("%-40s %9.3f ms, %.3f ms with Eigen alone: %.2f times as fast\n", name.c_str(), ms[0],
               ms[1], ms[1] / ms[0]);
 }

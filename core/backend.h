@@ -132,7 +132,7 @@ class Backend : public RawMemory {
 
   /// y[n, o, p, q] = bias[o] + sum of w[o, c, i, j] x[n, c0 + c, row(p, i), column(q, j)] over
   /// c, i, j, where x is 0 in the padding and c0 is the first channel of o's group. bias (O), or
-  /// undefined. The bits of a sample do not depend on the other samples.
+  /// undefined. Only a library's choice of a kernel may make a sample's bits depend on the others.
   virtual void conv2d(const Window2d& window, std::int64_t groups, const Array& x, const Array& w,
                       const Array& bias, Array& y) = 0;
   virtual void conv2d_grad_input(const Window2d& window, std::int64_t groups, const Array& w,

@@ -128,11 +128,13 @@ bool OneDnn::conv2d(const Window2d& window, std::int64_t groups, const Array& x,
 bool OneDnn::conv2d_grad_input(const Window2d& window, std::int64_t groups, const Array& w,
                                const Array& dy, Array& dx) {
   if (!takes(dx.dtype()) || dx.numel() == 0 || w.numel() == 0 || dy.numel() == 0) return false;
+  const MemoryFormat format = format_for(dx, dy);
+  // Computed as eight channels: with three Eigen takes two thirds of the time, with one half.
+  if (format == MemoryFormat::channels_last && w.size(1) < 4) return false;
   const Array weight = dense(w);
-  return kernels_->convolve(
-      {Convolution::grad_input, window, groups, dx.dtype(), format_for(dx, dy), dx.shape(),
-       w.shape(), dy.shape(), weight.strides(), false},
-      dx, weight, {}, dy);
+  return kernels_->convolve({Convolution::grad_input, window, groups, dx.dtype(), format,
+                             dx.shape(), w.shape(), dy.shape(), weight.strides(), false},
+                            dx, weight, {}, dy);
 }
 
 bool OneDnn::conv2d_grad_weight(const Window2d& window, std::int64_t groups, const Array& x,
