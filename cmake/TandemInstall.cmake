@@ -8,6 +8,14 @@ install(TARGETS tandem EXPORT tandemTargets
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
         FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(EXPORT tandemTargets NAMESPACE tandem:: DESTINATION ${package})
+if(TARGET tandem_cuda)  # apart from the others: who has no CUDA toolkit finds tandem::tandem all the same
+  install(TARGETS tandem_cuda tandem_cuda_backend EXPORT tandemCudaTargets
+          ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  install(EXPORT tandemCudaTargets NAMESPACE tandem:: DESTINATION ${package})
+  install(FILES ${PROJECT_SOURCE_DIR}/core/cuda/register.cpp
+          DESTINATION ${CMAKE_INSTALL_DATADIR}/tandem)
+  install(FILES ${CMAKE_CURRENT_LIST_DIR}/TandemCudnn.cmake DESTINATION ${package})
+endif()
 
 configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/tandemConfig.cmake.in
                               ${PROJECT_BINARY_DIR}/tandemConfig.cmake

@@ -77,12 +77,18 @@ struct StepReport {
 /// A table: a line per phase, milliseconds and KiB per device.
 std::ostream& operator<<(std::ostream& out, const StepReport& report);
 
-/// Adds the time from construction to destruction to a phase.
+/// Adds the time from construction to destruction to a phase. Where a GPU cannot say it, the figure
+/// is left out: what went wrong will be reported by the work itself.
 class PhaseTimer {
  public:
   PhaseTimer(StepReport& report, Phase phase, int rank)
       : report_(report), phase_(phase), rank_(rank), watch_(report.devices[std::size_t(rank)]) {}
-  ~PhaseTimer() { report_.add(phase_, rank_, watch_.stop()); }
+  ~PhaseTimer() {
+    try {
+      report_.add(phase_, rank_, watch_.stop());
+    } catch (const Error&) {
+    }
+  }
   PhaseTimer(const PhaseTimer&) = delete;
   PhaseTimer& operator=(const PhaseTimer&) = delete;
 

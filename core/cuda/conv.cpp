@@ -2,10 +2,10 @@
 // filter in NHWC takes nothing else. Images that lie otherwise are copied; the filter, which is
 // small, is reordered to (O, KH, KW, C) for each call, and its gradient back.
 //
-// The algorithms are the deterministic ones. CUDNN_FMA_MATH is said explicitly: the default would
-// round float32 to TF32.
+// The algorithms are the deterministic ones.
 #include <tandem/core/cuda/backend.h>
 #include <tandem/core/cuda/descriptors.h>
+#include <tandem/core/cuda/layout.h>
 
 namespace tandem {
 namespace {
@@ -39,11 +39,6 @@ bool is_empty(const Array& a, const Array& b) {
   return a.numel() == 0 || b.numel() == 0;
 }
 
-void check_conv(const Array& x) {
-  check(x.dtype() != DType::float64, "[conv2d] float64 is not computed on ", x.device(),
-        ". Convert it with to(float32)");
-}
-
 }  // namespace
 
 // y[n, o, p, q] += bias[o], in place.
@@ -56,7 +51,7 @@ void CudaBackend::add_bias(const Array& bias, Array& y) {
 
 void CudaBackend::conv2d(const Window2d& window, std::int64_t groups, const Array& x,
                          const Array& w, const Array& bias, Array& y) {
-  check_conv(x);
+  gpu::refuse_float64("conv2d", x);
   if (y.numel() == 0) return;
   if (is_empty(x, w)) {
     fill(y, 0);
@@ -85,7 +80,7 @@ void CudaBackend::conv2d(const Window2d& window, std::int64_t groups, const Arra
 
 void CudaBackend::conv2d_grad_input(const Window2d& window, std::int64_t groups, const Array& w,
                                     const Array& dy, Array& dx) {
-  check_conv(dx);
+  gpu::refuse_float64("conv2d", dx);
   if (dx.numel() == 0) return;
   if (is_empty(w, dy)) return fill(dx, 0);
   const CategoryScope scope(Category::workspace);
@@ -110,7 +105,7 @@ void CudaBackend::conv2d_grad_input(const Window2d& window, std::int64_t groups,
 
 void CudaBackend::conv2d_grad_weight(const Window2d& window, std::int64_t groups, const Array& x,
                                      const Array& dy, Array& dw) {
-  check_conv(dw);
+  gpu::refuse_float64("conv2d", dw);
   if (dw.numel() == 0) return;
   if (is_empty(x, dy)) return fill(dw, 0);
   const CategoryScope scope(Category::workspace);

@@ -1,5 +1,7 @@
 #include <tandem/core/cuda/descriptors.h>
 
+#include <tandem/core/numerics.h>
+
 namespace tandem::gpu {
 namespace {
 
@@ -30,8 +32,9 @@ ConvDescriptors::ConvDescriptors(Device device, const Window2d& window, std::int
                                 as_int(n.stride.h), as_int(n.stride.w), as_int(n.dilation.h),
                                 as_int(n.dilation.w), CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT));
   TANDEM_CUDA_CHECK(device, cudnnSetConvolutionGroupCount(convolution_.get(), as_int(groups)));
-  // For float32 the default would round to TF32; 16-bit operands have no other way to be fast.
-  const cudnnMathType_t math = x.dtype() == DType::float32 ? CUDNN_FMA_MATH : CUDNN_TENSOR_OP_MATH;
+  // Said explicitly: the default would round float32 to TF32.
+  const bool exact = x.dtype() == DType::float32 && !allow_tf32();
+  const cudnnMathType_t math = exact ? CUDNN_FMA_MATH : CUDNN_TENSOR_OP_MATH;
   TANDEM_CUDA_CHECK(device, cudnnSetConvolutionMathType(convolution_.get(), math));
 }
 

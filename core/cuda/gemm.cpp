@@ -6,6 +6,8 @@
 
 #include <tandem/core/cuda/backend.h>
 #include <tandem/core/cuda/kernels/whole_gemm.h>
+#include <tandem/core/cuda/layout.h>
+#include <tandem/core/numerics.h>
 
 namespace tandem {
 namespace {
@@ -38,6 +40,12 @@ cudaDataType type_of(DType dtype) {
                                  : (dtype == DType::float16 ? CUDA_R_16F : CUDA_R_16BF);
 }
 
+// Sums are float32; operands of float32 are rounded to TF32 only if the program allows it.
+cublasComputeType_t compute_type(DType dtype) {
+  const bool tf32 = dtype == DType::float32 && allow_tf32();
+  return tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+}
+
 // Room for the partial sums of a product whose inner dimension is split. A function of the shape
 // alone, as the order of additions may depend on it.
 std::int64_t workspace_for(const Array& c) {
@@ -48,8 +56,7 @@ std::int64_t workspace_for(const Array& c) {
 }  // namespace
 
 void CudaBackend::gemm(const Array& a, const Array& b, Array& c, bool accumulate) {
-  check(c.dtype() != DType::float64, "[matmul] float64 is not computed on ", device(),
-        ". Convert it with to(float32)");
+  gpu::refuse_float64("matmul", c);
   if (c.numel() == 0) return;
   const std::int64_t m = c.size(1), n = c.size(2), k = a.size(2);
   if (k == 0) {
@@ -69,7 +76,7 @@ void CudaBackend::gemm(const Array& a, const Array& b, Array& c, bool accumulate
                       handle, right.op, left.op, int(n), int(m), int(k), &one, right.array.data(),
                       type, right.ld, right.batch_stride(), left.array.data(), type, left.ld,
                       left.batch_stride(), &beta, c.fresh_data(), type, int(n), m * n,
-                      int(c.size(0)), CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
+                      int(c.size(0)), compute_type(c.dtype()), CUBLAS_GEMM_DEFAULT));
   });
 }
 

@@ -87,7 +87,12 @@ bool peers(int to, int from, Device device) {
   const std::lock_guard lock(mutex);
   const auto found = known.find({to, from});
   if (found != known.end()) return found->second;
-  const bool good = try_pair(to, from, device);  // throws: nothing is known yet
+  bool good = false;
+  try {
+    good = try_pair(to, from, device);
+  } catch (const DeviceError&) {  // out of memory, for example: nothing is known yet
+    return false;
+  }
   known.emplace(std::pair(to, from), good);
   return good;
 }

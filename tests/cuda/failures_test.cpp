@@ -8,8 +8,7 @@
 #include "tests/support/check.h"
 
 #include <tandem/core/array_ops.h>
-#include <tandem/core/backend.h>
-#include <tandem/core/memory.h>
+#include <tandem/tandem.h>
 
 using namespace tandem;
 using namespace tandem::test;
@@ -67,6 +66,57 @@ TEST_CASE("failures: any call in copies that fails is an exception, and the next
     if (hopeless.count(function)) continue;
     CAPTURE(function);
     sweep(function, copy_around);
+  }
+  CHECK(cudasim::violations() == std::vector<std::string>{});
+}
+
+namespace {
+
+struct Mlp : nn::Layer {
+  nn::Linear a{3, 4}, b{4, 2};
+  Tensor forward(const Tensor& x) override { return b(relu(a(x))); }
+  void visit(nn::Visitor& v) override { v("a", a), v("b", b); }
+};
+
+}  // namespace
+
+// CUDASIM_SWEEP_STEP=1 visits every call; the default is quick enough for every run of the tests.
+TEST_CASE("failures: any call in a step that fails is an exception, and the engine trains on") {
+  const char* asked = std::getenv("CUDASIM_SWEEP_STEP");
+  const int stride = asked ? std::atoi(asked) : 7;
+  const DeviceScope on_first(cuda(0));
+  Mlp model;
+  parallel::DataParallel net(model, {.devices = {cuda(0), cuda(1)}});
+  optim::Adam optimizer(model.parameters(), {.lr = 0.01});
+  const Tensor x = random_tensor({5, 3}, 1, float32, cuda(0));
+  const auto step = [&] {
+    optimizer.zero_grad();
+    const Tensor y = net(x);
+    mean(y * y).backward();
+    optimizer.step();
+    return doubles(model.parameters()[0]);
+  };
+  const auto at_rest = [&] {
+    optimizer.zero_grad();
+    return in_use();
+  };
+  step(), step();
+  const std::int64_t before = at_rest();
+  for (int n = 1; n < 100000; n += stride) {
+    CAPTURE(n);
+    const int calls = cudasim::calls_of_any();
+    cudasim::fail_any_call(n, cudaErrorUnknown);
+    try {
+      step();
+    } catch (const Error& e) {
+      CHECK(std::string(e.what()).starts_with("["));
+    }
+    cudasim::fail_any_call(kNever, cudaErrorUnknown);
+    const bool reached = cudasim::calls_of_any() - calls >= n;
+    CHECK(at_rest() == before);
+    for (const double p : step()) REQUIRE(p == p);
+    CHECK(at_rest() == before);
+    if (!reached) break;
   }
   CHECK(cudasim::violations() == std::vector<std::string>{});
 }

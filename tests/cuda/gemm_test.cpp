@@ -6,6 +6,7 @@
 
 #include <tandem/core/array_ops.h>
 #include <tandem/core/backend.h>
+#include <tandem/core/numerics.h>
 
 using namespace tandem;
 using namespace tandem::test;
@@ -94,10 +95,14 @@ TEST_CASE("gemm: adds to what is there, rounded once") {
   }
 }
 
-TEST_CASE("gemm: float32 is not rounded to TF32") {
+TEST_CASE("gemm: float32 is rounded to TF32 only if that is allowed") {
   const double x = 1 + 0x1p-20;  // TF32 keeps 10 bits
   const Array a = array_of({x}, {1, 1, 1}, float32, cuda(0));
-  CHECK(doubles(gemm(a, array_of({1}, {1, 1, 1}, float32, cuda(0)))) == std::vector<double>{x});
+  const Array one = array_of({1}, {1, 1, 1}, float32, cuda(0));
+  CHECK(doubles(gemm(a, one)) == std::vector<double>{x});
+  set_allow_tf32(true);
+  CHECK(doubles(gemm(a, one)) == std::vector<double>{1});
+  set_allow_tf32(false);
 }
 
 TEST_CASE("gemm: a matrix that is repeated by a stride of zero") {
