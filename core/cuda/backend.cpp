@@ -20,11 +20,11 @@ CudaBackend::CudaBackend(Device device, int gpu, std::int64_t memory_limit)
 }
 
 CudaBackend::~CudaBackend() {
-  (void)cudaStreamSynchronize(compute_);
+  gpu::ignored(cudaStreamSynchronize(compute_));
   close_libraries();
   pool().empty_cache();
   staging_.clear();
-  (void)cudaStreamDestroy(compute_);
+  gpu::ignored(cudaStreamDestroy(compute_));
 }
 
 // ---- order
@@ -79,7 +79,7 @@ void CudaBackend::take_back_from(Stream stream) noexcept {
   try {
     gpu::wait(compute_, events_->record(guest), device());
   } catch (...) {
-    (void)cudaStreamSynchronize(guest);
+    gpu::ignored(cudaStreamSynchronize(guest));
   }
   const std::lock_guard lock(guests_mutex_);
   guests_.erase(std::find(guests_.begin(), guests_.end(), guest));
@@ -104,7 +104,7 @@ void* CudaBackend::raw_allocate(std::size_t bytes) {
   try {
     blocks_.add(data, bytes);
   } catch (...) {
-    (void)cudaFree(data);
+    gpu::ignored(cudaFree(data));
     throw;
   }
   return data;
@@ -112,9 +112,9 @@ void* CudaBackend::raw_allocate(std::size_t bytes) {
 
 // cudaFree waits for the block's own device; other streams that use it are of other devices.
 void CudaBackend::raw_free(void* data) noexcept {
-  for (const gpu::Mark& mark : blocks_.take(data)) (void)cudaEventSynchronize(mark.get());
+  for (const gpu::Mark& mark : blocks_.take(data)) gpu::ignored(cudaEventSynchronize(mark.get()));
   blocks_.remove(data);
-  (void)cudaFree(data);
+  gpu::ignored(cudaFree(data));
 }
 
 void CudaBackend::record_use(const Storage& storage, Stream by) {
@@ -124,7 +124,7 @@ void CudaBackend::record_use(const Storage& storage, Stream by) {
     auto& its = by.device == device() ? *this : static_cast<CudaBackend&>(backend(by.device));
     blocks_.mark(storage.root().data(), its.events_->record(user));
   } catch (...) {
-    (void)cudaStreamSynchronize(user);
+    gpu::ignored(cudaStreamSynchronize(user));
     throw;
   }
 }
@@ -136,7 +136,7 @@ void CudaBackend::released(void* data) noexcept {
     try {
       blocks_.mark(data, events_->record(guest));
     } catch (...) {
-      (void)cudaStreamSynchronize(guest);
+      gpu::ignored(cudaStreamSynchronize(guest));
     }
   }
 }

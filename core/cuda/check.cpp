@@ -43,7 +43,7 @@ OnDevice::OnDevice(int gpu) : gpu_(gpu) {
 }
 
 OnDevice::~OnDevice() {
-  if (before_ != gpu_) (void)cudaSetDevice(before_);
+  if (before_ != gpu_) ignored(cudaSetDevice(before_));
 }
 
 }  // namespace tandem::gpu

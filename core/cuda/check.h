@@ -22,6 +22,11 @@ void check_status(cudaError_t status, const char* call, Device device);
 void check_status(cublasStatus_t status, const char* call, Device device);
 void check_status(cudnnStatus_t status, const char* call, Device device);
 
+/// For calls in destructors, whose failure nobody can be told: the next launch must not report it.
+inline void ignored(cudaError_t status) noexcept {
+  if (status != cudaSuccess) (void)cudaGetLastError();
+}
+
 /// Makes a GPU the thread's current one for the length of a scope.
 class OnDevice {
  public:

@@ -5,7 +5,7 @@
 namespace tandem::gpu {
 
 EventPool::~EventPool() {
-  for (cudaEvent_t event : free_) (void)cudaEventDestroy(event);
+  for (cudaEvent_t event : free_) ignored(cudaEventDestroy(event));
 }
 
 cudaEvent_t EventPool::take() {

@@ -50,11 +50,11 @@ cudnnHandle_t CudaBackend::dnn_handle() {
 
 void CudaBackend::close_libraries() noexcept {
   int before = gpu_;
-  (void)cudaGetDevice(&before);
-  (void)cudaSetDevice(gpu_);
+  gpu::ignored(cudaGetDevice(&before));
+  gpu::ignored(cudaSetDevice(gpu_));
   if (blas_ != nullptr) (void)cublasDestroy(blas_);
   if (dnn_ != nullptr) (void)cudnnDestroy(dnn_);
-  (void)cudaSetDevice(before);
+  gpu::ignored(cudaSetDevice(before));
 }
 
 }  // namespace tandem

@@ -29,9 +29,9 @@ struct Side {
     TANDEM_CUDA_CHECK(device, cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
   }
   ~Side() {
-    if (stream) (void)cudaStreamSynchronize(stream);
-    if (stream) (void)cudaStreamDestroy(stream);
-    if (data) (void)cudaFree(data);
+    if (stream) ignored(cudaStreamSynchronize(stream));
+    if (stream) ignored(cudaStreamDestroy(stream));
+    if (data) ignored(cudaFree(data));
   }
 };
 

@@ -56,8 +56,8 @@ void Staging::clear() noexcept {
   const std::lock_guard lock(mutex_);
   for (Ring* ring : {&small_, &large_}) {
     for (Buffer& buffer : ring->idle) {
-      if (buffer.busy) (void)cudaEventSynchronize(buffer.busy.get());
-      (void)cudaFreeHost(buffer.data);
+      if (buffer.busy) ignored(cudaEventSynchronize(buffer.busy.get()));
+      ignored(cudaFreeHost(buffer.data));
     }
     ring->made -= ring->idle.size();
     ring->idle.clear();
@@ -65,8 +65,8 @@ void Staging::clear() noexcept {
 }
 
 StagingLoan::~StagingLoan() {
-  if (first_) (void)cudaStreamSynchronize(first_);
-  if (second_) (void)cudaStreamSynchronize(second_);
+  if (first_) ignored(cudaStreamSynchronize(first_));
+  if (second_) ignored(cudaStreamSynchronize(second_));
   staging_.give_back(std::move(buffer_));
 }
 

@@ -31,7 +31,7 @@ void let_wait(cudaStream_t other, gpu::EventPool& events, cudaStream_t mine, Dev
   try {
     gpu::wait(other, events.record(mine), device);
   } catch (...) {
-    (void)cudaStreamSynchronize(mine);
+    gpu::ignored(cudaStreamSynchronize(mine));
     throw;
   }
 }
