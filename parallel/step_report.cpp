@@ -13,14 +13,23 @@ const char* name(Phase phase) {
 }
 
 double Lap::seconds() const {
-  return begin.state ? backend(device).seconds_between(begin, end) : host_seconds;
+  return begin.state && end.state ? backend(device).seconds_between(begin, end) : host_seconds;
+}
+
+// A figure is not worth a step: without it the work goes on, or reports by itself what is wrong.
+static Event point_in_time(Device device) {
+  try {
+    return backend(device).record_time();
+  } catch (const Error&) {
+    return {};
+  }
 }
 
 Stopwatch::Stopwatch(Device device) : lap_{.device = device} {
   if (device.kind == DeviceKind::cpu) {
     start_ = Clock::now();
   } else {
-    lap_.begin = backend(device).record_time();
+    lap_.begin = point_in_time(device);
   }
 }
 
@@ -28,7 +37,7 @@ Lap Stopwatch::stop() {
   if (lap_.device.kind == DeviceKind::cpu) {
     lap_.host_seconds = std::chrono::duration<double>(Clock::now() - start_).count();
   } else {
-    lap_.end = backend(lap_.device).record_time();
+    lap_.end = point_in_time(lap_.device);
   }
   return std::move(lap_);
 }
