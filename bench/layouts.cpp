@@ -54,12 +54,14 @@ std::vector<double> shortest(const std::vector<std::function<void()>>& calls) {
   return best;
 }
 
-void report(const std::string& name, double flops, const std::function<void()>& ours,
-            const std::function<void()>& alone) {
+using Call = std::function<void()>;
+
+void report(const std::string& name, double flops, const Call& ours, const Call& alone,
+            const Call& with_eigen) {
   if (!asked_for(name)) return;
   const auto eigen = [&] {
     set_onednn(false);
-    ours();
+    with_eigen();
     set_onednn(true);
   };
   const std::vector<double> ms = shortest({ours, alone, eigen});
@@ -127,7 +129,7 @@ struct Alone {
                            {DNNL_ARG_DIFF_DST, y}});
   }
 
-  std::vector<std::function<void()>> calls{};
+  std::vector<Call> calls{};
 
  private:
   void add(const dnnl::primitive& primitive,
@@ -144,24 +146,36 @@ struct Alone {
   }
 };
 
+/// The operands of a convolution and of its gradients.
+struct Operands {
+  Operands(const Convolution& t, MemoryFormat format)
+      : window{t.kernel, t.stride, t.padding, 1},
+        x(randn({t.n, t.c, t.size, t.size}).array().to(format)),
+        w(randn({t.o, t.c, t.kernel, t.kernel}).array()),
+        y(randn({t.n, t.o, t.out(), t.out()}).array().to(format)) {}
+
+  Call forward() {
+    return [this] { backend(cpu(0)).conv2d(window, 1, x, w, {}, y); };
+  }
+  Call grad_input() {
+    return [this] { backend(cpu(0)).conv2d_grad_input(window, 1, w, y, dx); };
+  }
+  Call grad_weight() {
+    return [this] { backend(cpu(0)).conv2d_grad_weight(window, 1, x, y, dw); };
+  }
+
+  Window2d window;
+  Array x, w, y, dx = Array::empty_like(x), dw = Array::empty_like(w);
+};
+
+/// Each library with images as it likes them: Eigen's are row-major.
 void convolution(const Convolution& t) {
   if (!asked_for(t.name())) return;
-  constexpr auto last = MemoryFormat::channels_last;
   const Alone alone(t);
-  const Array x = randn({t.n, t.c, t.size, t.size}).array().to(last),
-              w = randn({t.o, t.c, t.kernel, t.kernel}).array();
-  Array y = randn({t.n, t.o, t.out(), t.out()}).array().to(last), dx = Array::empty_like(x),
-        dw = Array::empty_like(w);
-  const Window2d window{t.kernel, t.stride, t.padding, 1};
-  Backend& b = backend(cpu(0));
-  report(
-      t.name(), t.flops(), [&] { b.conv2d(window, 1, x, w, {}, y); }, alone.calls[0]);
-  report(
-      t.name() + " dx", t.flops(), [&] { b.conv2d_grad_input(window, 1, w, y, dx); },
-      alone.calls[1]);
-  report(
-      t.name() + " dw", t.flops(), [&] { b.conv2d_grad_weight(window, 1, x, y, dw); },
-      alone.calls[2]);
+  Operands ours(t, MemoryFormat::channels_last), rows(t, MemoryFormat::contiguous);
+  report(t.name(), t.flops(), ours.forward(), alone.calls[0], rows.forward());
+  report(t.name() + " dx", t.flops(), ours.grad_input(), alone.calls[1], rows.grad_input());
+  report(t.name() + " dw", t.flops(), ours.grad_weight(), alone.calls[2], rows.grad_weight());
 }
 
 void product(std::int64_t m, std::int64_t n, std::int64_t k, bool a_transposed, bool b_transposed) {
@@ -176,8 +190,8 @@ void product(std::int64_t m, std::int64_t n, std::int64_t k, bool a_transposed, 
     dnnl_sgemm(a_transposed ? 'T' : 'N', b_transposed ? 'T' : 'N', m, n, k, 1.0f, p.data<float>(),
                p.size(2), q.data<float>(), q.size(2), 0.0f, y.fresh_data<float>(), n);
   };
-  report(
-      name, 2.0 * double(m * n) * double(k), [&] { backend(cpu(0)).gemm(a, c, y, false); }, alone);
+  const auto ours = [&] { backend(cpu(0)).gemm(a, c, y, false); };
+  report(name, 2.0 * double(m * n) * double(k), ours, alone, ours);
 }
 
 /// The network of samples/quickstart_cnn.
