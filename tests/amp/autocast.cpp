@@ -119,7 +119,7 @@ void check_same_as_converted(const Call& call, DType fast, DType given, DType co
   const std::vector<Tensor> xs = arguments(call, given), twins = arguments(call, given);
   Tensor y;
   {
-    const Autocast autocast(cpu, fast);
+    const Autocast autocast(dev(0).kind, fast);
     y = call.op(xs);
   }
   const Tensor expected = call.op(converted(twins, computed));
@@ -161,7 +161,7 @@ TEST_CASE("autocast L: attention takes 16 bits, sums its softmax in float32, and
   const Tensor v = random_tensor({2, 5, 6}, 3), mask = random_tensor({3, 5}, 4);
   const Tensor exact = scaled_dot_product_attention(q, k, v, {.attn_mask = mask});
   for (DType fast : kFast) {
-    const Autocast autocast(cpu, fast);
+    const Autocast autocast(dev(0).kind, fast);
     const Tensor y = scaled_dot_product_attention(q, k, v, {.attn_mask = mask});
     CHECK(y.dtype() == fast);
     // a handful of roundings of numbers below 2
@@ -178,7 +178,7 @@ TEST_CASE("autocast F, S: what needs range or precision computes in float32") {
 
 TEST_CASE("autocast F: exp(12) and 300^2 do not overflow in a float16 region") {
   const Tensor x = tensor_of({12, 300}, {2}, float16);
-  const Autocast autocast(cpu, float16);
+  const Autocast autocast(dev(0).kind, float16);
   CHECK(close(exp(x.narrow(0, 0, 1)), {162754.79}, {1e-6, 0}));
   CHECK(close(pow(x, 2).narrow(0, 1, 1), {90000.0}, {1e-6, 0}));
   CHECK(close(sum(tensor_of(std::vector<double>(70000, 1), {70000}, float16)), {70000.0}, {0, 0}));
@@ -191,7 +191,7 @@ TEST_CASE("autocast P: float32 wins over the fast type, equal types stay") {
       check_same_as_converted(call, fast, fast, fast);
       std::vector<Tensor> xs = arguments(call, fast);
       xs[1] = xs[1].to(float32);
-      const Autocast autocast(cpu, fast);
+      const Autocast autocast(dev(0).kind, fast);
       CHECK(call.op(xs).dtype() == float32);
       CHECK(bits_equal(call.op(xs), call.op(converted(xs, float32))));
     }
@@ -203,14 +203,14 @@ TEST_CASE("autocast P: float16 with bfloat16 is an error that names both") {
     std::vector<Tensor> xs = arguments(call, float16);
     xs[1] = xs[1].to(bfloat16);
     CHECK(call.op(xs).dtype() == float32);  // without autocast they promote
-    const Autocast autocast(cpu, float16);
+    const Autocast autocast(dev(0).kind, float16);
     CHECK(throws<UsageError>([&] { call.op(xs); }, {"[autocast]", "float16", "bfloat16", "to("}));
   }
 }
 
 TEST_CASE("autocast: ops of no group follow their arguments") {
   const Tensor narrow = random_tensor({2, 3}, 1, bfloat16), wide = random_tensor({2, 3}, 2);
-  const Autocast autocast(cpu, bfloat16);
+  const Autocast autocast(dev(0).kind, bfloat16);
   CHECK(relu(narrow).dtype() == bfloat16);
   CHECK(relu(wide).dtype() == float32);
   CHECK(gelu(narrow).dtype() == bfloat16);
@@ -224,7 +224,7 @@ TEST_CASE("autocast: ops of no group follow their arguments") {
 
 TEST_CASE("autocast: float64, int64 and bool are not eligible") {
   const Tensor d = random_tensor({3, 3}, 1, float64), i = ones({3, 3}, {.dtype = int64});
-  const Autocast autocast(cpu, bfloat16);
+  const Autocast autocast(dev(0).kind, bfloat16);
   CHECK(matmul(d, d).dtype() == float64);
   CHECK(exp(d).dtype() == float64);
   CHECK(softmax(d, 1).dtype() == float64);
@@ -237,7 +237,7 @@ TEST_CASE("autocast: float64, int64 and bool are not eligible") {
 
 TEST_CASE("autocast: an op in place keeps the type of what it writes") {
   Tensor narrow = tensor_of({1, 2}, {2}, bfloat16), wide = tensor_of({1, 2}, {2});
-  const Autocast autocast(cpu, bfloat16);
+  const Autocast autocast(dev(0).kind, bfloat16);
   narrow.add_(wide);
   wide.mul_(narrow);
   CHECK(narrow.dtype() == bfloat16);
@@ -251,7 +251,7 @@ TEST_CASE("autocast: batch norm takes 16-bit values beside float32 weights and s
     const Tensor mean = zeros({3}), var = ones({3});
     const Tensor x = random_tensor({8, 3}, 1, fast);
     x.impl()->requires_grad = true;
-    const Autocast autocast(cpu, fast);
+    const Autocast autocast(dev(0).kind, fast);
     const Tensor y = batch_norm(x, mean, var, gamma, beta, {.training = true});
     CHECK(y.dtype() == fast);
     CHECK(mean.dtype() == float32);
@@ -266,19 +266,19 @@ TEST_CASE("autocast: batch norm takes 16-bit values beside float32 weights and s
 
 TEST_CASE("autocast: off by default; guards nest, and each restores what was before") {
   const auto product = [] { return matmul(ones({2, 2}), ones({2, 2})).dtype(); };
-  CHECK(!Autocast::dtype(cpu));
+  CHECK(!Autocast::dtype(dev(0).kind));
   CHECK(product() == float32);
   {
-    const Autocast outer(cpu, bfloat16);
+    const Autocast outer(dev(0).kind, bfloat16);
     CHECK(product() == bfloat16);
     {
-      const Autocast inner(cpu, float16);
+      const Autocast inner(dev(0).kind, float16);
       CHECK(product() == float16);
       {
-        const Autocast off(cpu, float16, {.enabled = false});
-        CHECK(!Autocast::dtype(cpu));
+        const Autocast off(dev(0).kind, float16, {.enabled = false});
+        CHECK(!Autocast::dtype(dev(0).kind));
         CHECK(product() == float32);
-        const Autocast on(cpu, bfloat16);
+        const Autocast on(dev(0).kind, bfloat16);
         CHECK(product() == bfloat16);
       }
       {
@@ -287,43 +287,46 @@ TEST_CASE("autocast: off by default; guards nest, and each restores what was bef
       }
       CHECK(product() == float16);
     }
-    CHECK(Autocast::dtype(cpu) == bfloat16);
+    CHECK(Autocast::dtype(dev(0).kind) == bfloat16);
   }
   CHECK(product() == float32);
 }
 
 TEST_CASE("autocast: a guard that an exception leaves restores what was before") {
   try {
-    const Autocast autocast(cpu, bfloat16);
+    const Autocast autocast(dev(0).kind, bfloat16);
     matmul(ones({2, 3}), ones({2, 3}));
     FAIL("nothing was thrown");
   } catch (const UsageError&) {
   }
-  CHECK(!Autocast::dtype(cpu));
+  CHECK(!Autocast::dtype(dev(0).kind));
   CHECK(thread_state().autocast.casts == nullptr);
 }
 
 TEST_CASE("autocast: it concerns one kind of device only") {
-  const Autocast autocast(cuda, float16);
+  const DeviceKind other = dev(0).kind == DeviceKind::cpu ? DeviceKind::cuda : DeviceKind::cpu;
+  const Autocast autocast(other, float16);
   CHECK(matmul(ones({2, 2}), ones({2, 2})).dtype() == float32);
-  CHECK(Autocast::dtype(cuda) == float16);
-  const Autocast both(cpu, bfloat16);
+  CHECK(Autocast::dtype(other) == float16);
+  const Autocast both(dev(0).kind, bfloat16);
   CHECK(matmul(ones({2, 2}), ones({2, 2})).dtype() == bfloat16);
-  CHECK(Autocast::dtype(cuda) == float16);
+  CHECK(Autocast::dtype(other) == float16);
 }
 
 TEST_CASE("autocast: the fast type is float16 or bfloat16") {
   for (DType wrong : {float32, float64, int64}) {
-    CHECK(throws<UsageError>([&] { Autocast(cpu, wrong); }, {"[Autocast]", "float16", "bfloat16"}));
+    CHECK(throws<UsageError>([&] { Autocast(dev(0).kind, wrong); },
+                             {"[Autocast]", "float16", "bfloat16"}));
   }
-  CHECK(!Autocast::dtype(cpu));
+  CHECK(!Autocast::dtype(dev(0).kind));
 }
 
 TEST_CASE("autocast: another thread starts without it") {
-  const Autocast autocast(cpu, bfloat16);
+  const Autocast autocast(dev(0).kind, bfloat16);
   DType there{};
   bool on = true;
   std::thread([&] {
+    const DeviceScope scope(dev(0));
     there = matmul(ones({2, 2}), ones({2, 2})).dtype();
     on = thread_state().autocast.on || thread_state().autocast.casts != nullptr;
   }).join();
@@ -348,7 +351,7 @@ TEST_CASE("autocast: backward inside the region computes as it would outside") {
   Tensor w = weight({1, 2}, {2});
   DType in_hook{};
   w.register_hook([&](const Tensor&) { in_hook = matmul(ones({2, 2}), ones({2, 2})).dtype(); });
-  const Autocast autocast(cpu, bfloat16);
+  const Autocast autocast(dev(0).kind, bfloat16);
   sum(Twice::apply(w)).backward();
   CHECK(Twice::seen == float32);
   CHECK(in_hook == float32);
@@ -363,7 +366,7 @@ TEST_CASE("autocast: types that do not meet are named with the ops they come fro
   nn::Linear a(3, 4), b(4, 2);
   Tensor h;
   {
-    const Autocast autocast(cpu, bfloat16);
+    const Autocast autocast(dev(0).kind, bfloat16);
     h = a(random_tensor({2, 3}, 1));
   }
   CHECK(throws<UsageError>([&] { b(relu(h)); }, {"[linear]", "x is bfloat16 (from relu)",
@@ -379,7 +382,7 @@ TEST_CASE("autocast copies: one for each weight and type, until the outermost gu
   const Tensor x = ones({3, 2});
   const std::int64_t before = bytes_in_use(dev(0));
   {
-    const Autocast autocast(cpu, bfloat16);
+    const Autocast autocast(dev(0).kind, bfloat16);
     CHECK(copies() == 0);
     matmul(x, w);
     matmul(x, w);
@@ -387,12 +390,12 @@ TEST_CASE("autocast copies: one for each weight and type, until the outermost gu
     matmul(x, v);
     CHECK(copies() == 2);
     {
-      const Autocast same(cpu, bfloat16);
+      const Autocast same(dev(0).kind, bfloat16);
       matmul(x, w);
       CHECK(copies() == 2);
     }
     {
-      const Autocast other(cpu, float16);
+      const Autocast other(dev(0).kind, float16);
       matmul(x, w);
       CHECK(copies() == 3);
     }
@@ -400,14 +403,14 @@ TEST_CASE("autocast copies: one for each weight and type, until the outermost gu
   }
   CHECK(thread_state().autocast.casts == nullptr);
   CHECK(bytes_in_use(dev(0)) == before);
-  const Autocast again(cpu, bfloat16);
+  const Autocast again(dev(0).kind, bfloat16);
   CHECK(copies() == 0);
 }
 
 TEST_CASE("autocast copies: the second use makes none") {
   Tensor w = weight(random_doubles(64 * 64, 1), {64, 64});
   const Tensor x = random_tensor({1, 64}, 2);
-  const Autocast autocast(cpu, bfloat16);
+  const Autocast autocast(dev(0).kind, bfloat16);
   const auto allocations = [&] {
     const std::int64_t before = memory::stats(dev(0)).allocation_count;
     matmul(x, w);
@@ -423,7 +426,7 @@ TEST_CASE("autocast copies: the second use makes none") {
 TEST_CASE("autocast copies: of float32 leaves that require a gradient only") {
   Tensor w = weight({1, 2, 3, 4}, {2, 2});
   const Tensor frozen = ones({2, 2}), narrow = ones({2, 2}).to(float16);
-  const Autocast autocast(cpu, bfloat16);
+  const Autocast autocast(dev(0).kind, bfloat16);
   matmul(frozen, frozen);
   matmul(narrow, narrow);
   matmul(frozen, (w * 2.0));
@@ -434,10 +437,10 @@ TEST_CASE("autocast copies: of float32 leaves that require a gradient only") {
 
 TEST_CASE("autocast copies: can be switched off") {
   Tensor w = weight({1, 2, 3, 4}, {2, 2});
-  const Autocast autocast(cpu, bfloat16, {.cache = false});
+  const Autocast autocast(dev(0).kind, bfloat16, {.cache = false});
   CHECK(matmul(w, w).dtype() == bfloat16);
   CHECK(thread_state().autocast.casts == nullptr);
-  const Autocast inner(cpu, bfloat16);
+  const Autocast inner(dev(0).kind, bfloat16);
   matmul(w, w);
   CHECK(copies() == 1);
 }
@@ -445,7 +448,7 @@ TEST_CASE("autocast copies: can be switched off") {
 TEST_CASE("autocast trap: a weight written in the region is cast again") {
   Tensor w = weight({1, 1, 1, 1}, {2, 2});
   const Tensor x = ones({1, 2});
-  const Autocast autocast(cpu, bfloat16);
+  const Autocast autocast(dev(0).kind, bfloat16);
   CHECK(close(matmul(x, w), {2, 2}, {0, 0}));
   {
     const NoGrad no_grad;
@@ -460,7 +463,7 @@ TEST_CASE("autocast trap: a weight that got another array of the same version is
   const Tensor x = ones({1, 2});
   const Array other = tensor_of({5, 5, 5, 5}, {2, 2}).array();
   REQUIRE(other.version() == w.array().version());
-  const Autocast autocast(cpu, bfloat16);
+  const Autocast autocast(dev(0).kind, bfloat16);
   CHECK(close(matmul(x, w), {2, 2}, {0, 0}));
   w.set_array(other);
   CHECK(close(matmul(x, w), {10, 10}, {0, 0}));
@@ -469,7 +472,7 @@ TEST_CASE("autocast trap: a weight that got another array of the same version is
 TEST_CASE("autocast trap: a weight first used under NoGrad has its gradient later") {
   Tensor w = weight({1, 2, 3, 4}, {2, 2});
   const Tensor x = ones({1, 2});
-  const Autocast autocast(cpu, bfloat16);
+  const Autocast autocast(dev(0).kind, bfloat16);
   {
     const NoGrad no_grad;
     CHECK(!matmul(x, w).requires_grad());
@@ -484,7 +487,7 @@ TEST_CASE("autocast trap: a weight first used under NoGrad has its gradient late
 TEST_CASE("autocast trap: gradients of several uses of a weight are summed in float32") {
   Tensor w = weight({1}, {1, 1});
   const Tensor one = tensor_of({1}, {1, 1}), small = tensor_of({0x1p-9}, {1, 1});
-  const Autocast autocast(cpu, bfloat16);
+  const Autocast autocast(dev(0).kind, bfloat16);
   sum(cat({matmul(one, w), matmul(small, w)}, 0)).backward();
   // in bfloat16, as under PyTorch's shared copy, 1 + 2^-9 would be 1
   CHECK(close(w.grad(), {1 + 0x1p-9}, {0, 0}));
@@ -495,7 +498,7 @@ TEST_CASE("autocast copies: a write after forward does not make the graph stale"
   const Tensor x = weight({3}, {1, 1});
   Tensor y;
   {
-    const Autocast autocast(cpu, bfloat16);
+    const Autocast autocast(dev(0).kind, bfloat16);
     y = matmul(x, w);
     const NoGrad no_grad;
     w.fill_(100.0);
@@ -524,7 +527,7 @@ TEST_CASE("autocast: a small net has PyTorch's numbers in bfloat16") {
   for (std::int64_t i = 0; i < 8; ++i) y.push_back(i * 3 % 5);
   Tensor logits, loss;
   {
-    const Autocast autocast(cpu, bfloat16);
+    const Autocast autocast(dev(0).kind, bfloat16);
     logits = b(relu(a(pattern({8, 12}, 7))));
     loss = nn::cross_entropy(logits, from_vector(y));
   }
@@ -557,7 +560,7 @@ TEST_CASE("autocast: with GradScaler, 40 steps follow float32 within the type's 
       optimizer.zero_grad();
       Tensor loss;
       {
-        const Autocast autocast(cpu, fast.value_or(float16), {.enabled = fast.has_value()});
+        const Autocast autocast(dev(0).kind, fast.value_or(float16), {.enabled = fast.has_value()});
         loss = nn::cross_entropy(net(random_tensor({16, 8}, 9)), from_vector(y));
       }
       scaler.scale(loss).backward();
@@ -580,7 +583,7 @@ TEST_CASE("autocast: float16 gradients that vanish unscaled survive with a scale
     optim::Adam optimizer({w}, {});
     Tensor loss;
     {
-      const Autocast autocast(cpu, float16);
+      const Autocast autocast(dev(0).kind, float16);
       loss = sum(matmul(ones({1, 1}), w)) * 0x1p-26;
     }
     scaler.scale(loss).backward();

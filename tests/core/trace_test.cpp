@@ -10,6 +10,7 @@
 #include <tandem/core/ops/factories.h>
 #include <tandem/core/ops/linalg.h>
 #include <tandem/core/ops/reduce.h>
+#include <tandem/core/thread_state.h>
 #include <tandem/core/trace.h>
 
 using namespace tandem;
@@ -62,7 +63,10 @@ TEST_CASE("trace: a product that is refused costs nothing, and threads count for
         }) == 0);
   std::int64_t there = 0;
   const std::int64_t here = flops_of([&] {
-    std::thread([&] { there = flops_of([] { matmul(zeros({2, 3}), zeros({3, 2})); }); }).join();
+    std::thread([&] {
+      const DeviceScope scope(dev(0));
+      there = flops_of([] { matmul(zeros({2, 3}), zeros({3, 2})); });
+    }).join();
   });
   CHECK(here == 0);
   CHECK(there == 24);

@@ -34,7 +34,7 @@ TEST_CASE("A2 parallel_apply: under autocast each module gives what it gives alo
     b.to(dev(1));
     const std::vector<nn::Linear*> modules{&a, &b};
     const std::vector<Tensor> inputs{values({2, 10}, 1), values({2, 10}, 2, dev(1))};
-    const Autocast autocast(cpu, fast);
+    const Autocast autocast(dev(0).kind, fast);
     const auto outputs = parallel::parallel_apply(modules, inputs);
     for (std::size_t i = 0; i < 2; ++i) {
       CHECK(outputs[i].dtype() == fast);  // PyTorch: float16, whatever was asked for
@@ -48,7 +48,7 @@ struct AutocastInside : nn::Layer {
   nn::Linear linear{8, 8};
   DType fast = float16;
   Tensor forward(const Tensor& x) override {
-    const Autocast autocast(cpu, fast);
+    const Autocast autocast(dev(0).kind, fast);
     return linear(x);
   }
   void visit(nn::Visitor& v) override { v("linear", linear); }
@@ -162,7 +162,8 @@ struct Watched : nn::Layer {
   nn::Linear a{8, 16}, b{16, 16}, c{16, 4};
   DType expected{};
   Tensor forward(const Tensor& x) override {
-    check(Autocast::dtype(cpu) == expected, "autocast is ", Autocast::dtype(cpu).has_value());
+    check(Autocast::dtype(dev(0).kind) == expected, "autocast is ",
+          Autocast::dtype(dev(0).kind).has_value());
     const Tensor h = relu(a(x));
     check(h.dtype() == expected, "linear gave ", h.dtype());
     check(softmax(h, 1).dtype() == float32, "softmax gave ", softmax(h, 1).dtype());
@@ -190,7 +191,7 @@ Trace run(nn::Module& model, Forward net, DType fast, int bad) {
     optimizer.zero_grad();
     Tensor loss;
     {
-      const Autocast autocast(cpu, fast);
+      const Autocast autocast(dev(0).kind, fast);
       loss = nn::cross_entropy(net(x), labels(13, 4));
     }
     scaler.scale(loss).backward();
@@ -263,7 +264,7 @@ TEST_CASE("amp: a skipped step leaves the first device's parameters bitwise as t
     x.narrow(0, 7, 1).fill_(1e30);  // infinite in float16, in the last replica only
     Tensor loss;
     {
-      const Autocast autocast(cpu, float16);
+      const Autocast autocast(dev(0).kind, float16);
       loss = nn::cross_entropy(net(x), labels(8, 4));
     }
     scaler.scale(loss).backward();
@@ -299,7 +300,7 @@ TEST_CASE("amp: unused and frozen parameters get no gradient and do not move") {
         optimizer.zero_grad();
         Tensor loss;
         {
-          const Autocast autocast(cpu, fast);
+          const Autocast autocast(dev(0).kind, fast);
           loss = nn::cross_entropy(net(values({8, 8}, 1)), labels(8, 4));
         }
         scaler.scale(loss).backward();
@@ -325,7 +326,7 @@ TEST_CASE("amp: clipping by the norm that unscale_ found, N replicas equal one d
     GradScaler scaler({.init_scale = 1024});
     Tensor loss;
     {
-      const Autocast autocast(cpu, float16);
+      const Autocast autocast(dev(0).kind, float16);
       loss = nn::cross_entropy(net(values({12, 8}, 1)), labels(12, 4));
     }
     scaler.scale(loss).backward();
@@ -366,13 +367,13 @@ TEST_CASE("amp copies: each replica has its own, for one forward") {
     DataParallel net(m, on(n));
     const Tensor x = values({8, 4}, 1);
     {
-      const Autocast autocast(cpu, bfloat16);
+      const Autocast autocast(dev(0).kind, bfloat16);
       net(x), net(x);
       CHECK(thread_state().autocast.casts->size() == 0);  // the caller's is not the replicas'
     }
     const auto before = bytes_in_use(n);
     {
-      const Autocast autocast(cpu, bfloat16);
+      const Autocast autocast(dev(0).kind, bfloat16);
       const NoGrad no_grad;
       net(x);
       CHECK(bytes_in_use(n) == before);  // inside the guard already
@@ -385,7 +386,7 @@ TEST_CASE("amp trap: parameters updated between two forwards of one region reach
     nn::Linear m(4, 2);
     DataParallel net(m, on(n));
     const Tensor x = values({8, 4}, 1);
-    const Autocast autocast(cpu, bfloat16);
+    const Autocast autocast(dev(0).kind, bfloat16);
     net(x);
     {
       const NoGrad no_grad;
@@ -402,7 +403,7 @@ TEST_CASE("amp trap: weights first used under NoGrad have their gradients later"
     nn::Linear m(4, 2);
     DataParallel net(m, on(n));
     const Tensor x = values({8, 4}, 1);
-    const Autocast autocast(cpu, bfloat16);
+    const Autocast autocast(dev(0).kind, bfloat16);
     {
       const NoGrad no_grad;
       net(x);
@@ -420,7 +421,7 @@ TEST_CASE("amp: backward inside the region gives the gradients of backward outsi
     const Tensor x = values({8, 8}, 1);
     Tensor loss;
     {
-      const Autocast autocast(cpu, bfloat16);
+      const Autocast autocast(dev(0).kind, bfloat16);
       nn::cross_entropy(net_in(x), labels(8, 4)).backward();
       loss = nn::cross_entropy(net_out(x), labels(8, 4));
     }
@@ -434,7 +435,7 @@ TEST_CASE("amp: without a guard nothing in the replicas is cast, also after a gu
   DataParallel net(m, on(2));
   const Tensor x = values({8, 4}, 1);
   {
-    const Autocast autocast(cpu, float16);
+    const Autocast autocast(dev(0).kind, float16);
     CHECK(net(x).dtype() == float16);
   }
   CHECK(net(x).dtype() == float32);

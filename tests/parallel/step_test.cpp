@@ -133,7 +133,7 @@ TEST_CASE("D6 step: the good placements work, also when the wrapper moves the mo
     nn::Linear m(2, 2);
     DataParallel net(m);  // all devices
     CHECK_NOTHROW(net(x));
-    CHECK(net.devices() == all_devices(cpu));
+    CHECK(net.devices() == all_devices(dev(0).kind));
   }
   {
     nn::Linear m(2, 2);

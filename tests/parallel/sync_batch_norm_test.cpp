@@ -32,7 +32,8 @@ Tensor input(const Shape& shape, std::uint64_t seed) {
 }
 
 // Three steps of both, compared after each: outputs, gradients of weights and inputs, statistics.
-// Each begins with the same weights: rounding errors of one step may grow a hundredfold in the next.
+// Each begins with the same weights: rounding errors of one step may grow a hundredfold in the
+// next.
 template <class M, class P>
 void check_equal(M& many, P& one, const DataParallelOptions& options, const Shape& shape) {
   DataParallel net(many, options);
