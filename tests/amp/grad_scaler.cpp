@@ -454,12 +454,13 @@ TEST_CASE("GradScaler: gradients times float32(1 / scale), one rounding each") {
   give_grad(s.p, {1, 7e-3});
   s.scaler.unscale_(s.optimizer);
   const float inverse = float(1.0 / 3.0);
+  CHECK(close(s.p.grad(), {double(1 * inverse), double(float(7e-3) * inverse)}, {0, 0}));
+  if (!has_float64()) return;
   Tensor q = tensor_of({1}, {1}, float64).requires_grad_();
   give_grad(q, {1});
   optim::SGD other({q}, {.lr = 1});
   s.scaler.unscale_(other);
   CHECK(close(q.grad(), {double(inverse)}, {0, 0}));  // also for float64
-  CHECK(close(s.p.grad(), {double(1 * inverse), double(float(7e-3) * inverse)}, {0, 0}));
 }
 
 TEST_CASE(

@@ -191,8 +191,8 @@ TEST_CASE("summary: a single layer is a model, also a temporary; large numbers a
                         "outputs 500.0 KiB\nFLOPs: 256,000,000 for") != std::string::npos);
 }
 
-TEST_CASE(
-    "summary: the input is where and what the first parameter is, or of the dtype asked for") {
+TEST_CASE("summary: the input is where and what the first parameter is, or of the dtype asked for" *
+          doctest::skip(!has_float64())) {
   nn::Linear layer(3, 2);
   layer.to(float64);
   layer.to(dev(1));

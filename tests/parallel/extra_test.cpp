@@ -208,7 +208,7 @@ TEST_CASE("X9 memory: out of memory in one replica leaves no bytes behind; a sma
   m.zero_grad();
   const auto before = bytes_in_use(3);
   memory::empty_cache(dev(1));
-  memory::set_limit(dev(1), memory::stats(dev(1)).reserved + (64 << 10));
+  memory::set_limit(dev(1), memory::stats(dev(1)).reserved + (128 << 10));
   try {
     net(values({3 * 4096, 8}, 2));
     FAIL("nothing was thrown");
@@ -304,8 +304,10 @@ TEST_CASE("X18 devices: a duplicate, one out of range and an empty list are thre
         DataParallel net(m, {.devices = {dev(0), dev(64)}});
       },
       {"64 does not exist"}));
-  CHECK(throws<DeviceError>([&] { DataParallel net(m, {.devices = {cuda(0)}}); },
-                            {"cuda:0 does not exist", "tandem::cuda"}));
+  if (device_count(cuda) == 0) {
+    CHECK(throws<DeviceError>([&] { DataParallel net(m, {.devices = {cuda(0)}}); },
+                              {"cuda:0 does not exist", "tandem::cuda"}));
+  }
   CHECK(throws<UsageError>([&] { DataParallel net(m, {.devices = std::vector<Device>{}}); },
                            {"empty"}));
 }

@@ -201,6 +201,7 @@ TEST_CASE("D8 step: a second derivative is a clear error, and the first is right
 
 TEST_CASE("D12 step: float32 and float64 on all devices") {
   for (DType dtype : {float32, float64}) {
+    if (dtype == float64 && !has_float64()) continue;
     nn::Linear m(10, 5);
     m.to(dtype);
     DataParallel net(m);

@@ -30,7 +30,9 @@ Tensor tokens(std::int64_t n, std::int64_t length) {
 }
 
 // Chunks of 3, 2 and 2 rows; their weights and their ignored rows differ.
-const Tensor kTargets = from_vector(std::vector<std::int64_t>{0, 3, 1, -100, 2, 3, 0});
+Tensor classes() {
+  return from_vector(std::vector<std::int64_t>{0, 3, 1, -100, 2, 3, 0});
+}
 const nn::CrossEntropyOptions kOptions{.weight = tensor({0.5, 2.0, 1.25, 0.25}),
                                        .label_smoothing = 0.1};
 
@@ -124,8 +126,8 @@ TEST_CASE("words: ten steps of training agree on 1 to 4 devices, and the padding
 }
 
 TEST_CASE("losses: on gathered outputs every option means the whole batch, for uneven chunks") {
-  check_gathered(weighted(nn::Reduction::mean), kTargets);
-  check_gathered(weighted(nn::Reduction::sum), kTargets);
+  check_gathered(weighted(nn::Reduction::mean), classes());
+  check_gathered(weighted(nn::Reduction::sum), classes());
   check_gathered(binary(), values({7, 4}, 2) / 2 + 0.5);
   check_gathered(distance(), values({7, 4}, 2));
 }
@@ -142,14 +144,14 @@ TEST_CASE("losses: inside the replicas, means over elements are the whole batch'
 
 TEST_CASE("losses: inside the replicas, means over class weights are not the whole batch's") {
   const Mlp m;
-  const Inside one = whole(m, weighted(nn::Reduction::mean), kTargets);
-  const Inside naive = inside(m, weighted(nn::Reduction::mean), kTargets);
+  const Inside one = whole(m, weighted(nn::Reduction::mean), classes());
+  const Inside naive = inside(m, weighted(nn::Reduction::mean), classes());
   CHECK(!close(naive.loss, one.loss, {1e-3, 0}).ok);
   CHECK(!all_close(naive.gradients, one.gradients, {1e-3, 0}).ok);
 
   // sums, divided by the weights of the whole batch: 0.5 + 0.25 + 2 + 1.25 + 0.25 + 0.5
   const Inside cured =
-      inside(m, weighted(nn::Reduction::sum), kTargets, 1 / 4.75, parallel::ScalarRule::sum);
+      inside(m, weighted(nn::Reduction::sum), classes(), 1 / 4.75, parallel::ScalarRule::sum);
   CHECK(close(cured.loss, one.loss));
   CHECK(all_close(cured.gradients, one.gradients));
 }
