@@ -5,6 +5,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <functional>
 #include <thread>
 
 #include "runtime/cudasim.h"
@@ -116,7 +117,8 @@ TEST_CASE("streams: work under a guard is ordered after the device's, and the de
   {
     const StreamGuard guard(cuda(0), user.handle);
     CHECK(backend(cuda(0)).current_stream().handle == user.handle);
-    b = a.to(cuda(1)).to(cuda(0));  // read and written on the user's stream
+    CHECK(a.to_vector<float>() == numbers(4000, 1));  // waits for the user's stream alone
+    b = a.to(cuda(1)).to(cuda(0));                    // read and written there
     const std::vector<float> other = numbers(4000, 2);
     backend(cuda(0)).copy_from_host(a.mutable_data(), other.data(), a.nbytes());
   }
@@ -139,6 +141,51 @@ TEST_CASE(
     CHECK(b.to_vector<float>() == numbers(9000, float(i)));
     CHECK(c.to_vector<float>() == numbers(9000, 50));
   }
+}
+
+namespace {
+
+// A block of cuda:0 that this thread's stream fills and then reads into `pinned`; it is free when
+// this returns, and nothing of it may have run.
+void use_and_free(const std::vector<float>& values, void* pinned) {
+  const Array a = on(cuda(0), values);
+  auto* stream = static_cast<cudaStream_t>(backend(cuda(0)).current_stream().handle);
+  (void)cudaMemcpyAsync(pinned, a.data(), std::size_t(a.nbytes()), cudaMemcpyDeviceToHost, stream);
+}
+
+void on_another_thread(const std::function<void()>& work) {
+  std::thread([&] { work(); }).join();
+}
+
+}  // namespace
+
+TEST_CASE("streams: a thread with a guard and one without use each other's memory in order") {
+  const UserStream user(cuda(0));
+  void* pinned = nullptr;
+  REQUIRE(cudaMallocHost(&pinned, 36000) == cudaSuccess);
+  const auto* got = static_cast<const float*>(pinned);
+  const StreamGuard guard(cuda(0), user.handle);
+  for (int i = 0; i < 3; ++i) {
+    Array next;
+    use_and_free(numbers(9000, float(i)), pinned);  // on the user's stream
+    on_another_thread([&] {
+      next = on(cuda(0), numbers(9000, 50));
+      CHECK(next.to_vector<float>() ==
+            numbers(9000, 50));  // has waited for the device's stream alone
+    });
+    REQUIRE(cudaStreamSynchronize(user.handle) == cudaSuccess);
+    CHECK(std::vector<float>(got, got + 9000) == numbers(9000, float(i)));
+    CHECK(next.to_vector<float>() == numbers(9000, 50));
+
+    next = Array();
+    on_another_thread([&] { use_and_free(numbers(9000, float(10 + i)), pinned); });
+    next = on(cuda(0), numbers(9000, 60));
+    CHECK(next.to_vector<float>() == numbers(9000, 60));
+    backend(cuda(0)).synchronize();
+    CHECK(std::vector<float>(got, got + 9000) == numbers(9000, float(10 + i)));
+    CHECK(next.to_vector<float>() == numbers(9000, 60));
+  }
+  CHECK(cudaFreeHost(pinned) == cudaSuccess);
 }
 
 TEST_CASE("streams: record_use keeps memory until another stream has read it") {
