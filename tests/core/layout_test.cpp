@@ -32,10 +32,11 @@ namespace {
 constexpr MemoryFormat kRows = MemoryFormat::contiguous, kLast = MemoryFormat::channels_last;
 
 /// Random images in a layout; made without Array::to(format).
-Tensor images(const Shape& shape, std::uint64_t seed, MemoryFormat format, DType dtype = float32) {
+Tensor images(const Shape& shape, std::uint64_t seed, MemoryFormat format, DType dtype = float32,
+              Device device = dev(0)) {
   Dense x{shape, random_doubles(shape.numel(), seed)};
   const Layout layout = format == kLast ? Layout::rotated : Layout::row_major;
-  return Tensor(in_layout(layout, x, dtype, dev(0)));
+  return Tensor(in_layout(layout, x, dtype, device));
 }
 
 bool is_last(const Tensor& t) {
@@ -57,7 +58,7 @@ Pass forward_backward(const std::function<Tensor(const std::vector<Tensor>&)>& f
                       std::vector<Tensor> inputs, MemoryFormat format) {
   for (Tensor& x : inputs) x.requires_grad_();
   Pass pass{f(inputs), {}};
-  Tensor seed = images(pass.y.shape(), 99, format, pass.y.dtype());
+  Tensor seed = images(pass.y.shape(), 99, format, pass.y.dtype(), pass.y.device());
   pass.y.backward(seed);
   for (Tensor& x : inputs) pass.gradients.push_back(x.grad());
   return pass;
@@ -190,7 +191,7 @@ TEST_CASE("layout: what works element by element keeps channels-last, forward an
       {"exp", [](In x) { return exp(x[0]); }},
       {"neg", [](In x) { return -x[0]; }},
       {"clone", [](In x) { return x[0].clone(); }},
-      {"cast", [](In x) { return x[0].to(float64); }},
+      {"cast", [](In x) { return x[0].to(bfloat16); }},
       {"to device", [](In x) { return x[0].to(dev(1)).to(dev(0)); }},
       {"scale", [](In x) { return 2 * x[0] + 1; }},
       {"clamp", [](In x) { return x[0].clamp(-0.5, 0.5); }},
@@ -262,18 +263,20 @@ TEST_CASE(
       return conv2d(in[0], in[1], in[2], {.stride = {1, 2}, .padding = {1, 0}, .groups = groups});
     };
     const Shape sx{3, 8, 9, 7}, sw{10, 8 / groups, 3, 3};
-    const auto inputs = [&](MemoryFormat x, MemoryFormat w, DType dtype) {
-      return std::vector{images(sx, 1, x, dtype), images(sw, 2, w, dtype),
-                         random_tensor({10}, 3, dtype)};
+    const auto inputs = [&](MemoryFormat x, MemoryFormat w, DType dtype, Device device = dev(0)) {
+      return std::vector{images(sx, 1, x, dtype, device), images(sw, 2, w, dtype, device),
+                         random_tensor({10}, 3, dtype, device)};
     };
-    const Pass exact = forward_backward(op, inputs(kRows, kRows, float64), kRows);
+    const Pass exact = forward_backward(op, inputs(kRows, kRows, float64, cpu(0)), kRows);
     for (MemoryFormat fx : {kRows, kLast}) {
       for (MemoryFormat fw : {kRows, kLast}) {
         for (MemoryFormat seed : {kRows, kLast}) {
           Pass pass;
           const auto made =
               copies_of([&] { pass = forward_backward(op, inputs(fx, fw, float32), seed); });
-          CHECK(made.conversions + made.reshapes == 0);
+          // A GPU's library takes nothing but channels-last images, in each pass.
+          const int copied = on_gpu() ? 2 * (fx == kRows) + 2 * (seed == kRows) : 0;
+          CHECK(made.conversions + made.reshapes <= copied);
           const bool anyway = backend(dev(0)).conv_format() == kLast;
           CHECK(is_last(pass.y) == (anyway || fx == kLast || fw == kLast));
           CHECK(format_of(pass.gradients[0].array()) == fx);
@@ -334,7 +337,7 @@ TEST_CASE("layout: pooling gives the same numbers in both layouts, and keeps the
     CAPTURE(pool.name);
     const bool exact = std::string(pool.name).starts_with("max");
     for (const Shape& shape : {Shape{2, 5, 9, 11}, Shape{3, 40, 8, 6}, Shape{1, 600, 5, 5}}) {
-      for (DType dtype : {float32, float64, float16, bfloat16}) {
+      for (DType dtype : float_types()) {
         const Pass rows = forward_backward(pool.op, {images(shape, 1, kRows, dtype)}, kRows);
         CHECK(!is_last(rows.y));
         for (MemoryFormat seed : {kRows, kLast}) {
@@ -388,7 +391,7 @@ TEST_CASE("layout: max_pool2d picks the first of equals and the last NaN in both
 
 TEST_CASE("layout: a dropout mask depends on the position, not on the layout") {
   for (const Shape& shape : {Shape{3, 5, 7, 3}, Shape{2, 40, 13, 11}, Shape{2, 16, 8, 8}}) {
-    for (DType dtype : {float32, float64, float16, bfloat16}) {
+    for (DType dtype : float_types()) {
       Pass pass[2];
       for (int i = 0; i < 2; ++i) {
         const MemoryFormat format = i == 0 ? kRows : kLast;
@@ -407,20 +410,22 @@ TEST_CASE("layout: a dropout mask depends on the position, not on the layout") {
 TEST_CASE("layout: batch_norm of channels-last images equals that of row-major ones") {
   for (const bool training : {true, false}) {
     const auto op = [training](const std::vector<Tensor>& in) {
-      Tensor mean = full({in[0].size(1)}, 0.5, {.dtype = in[1].dtype()});
-      Tensor var = full({in[0].size(1)}, 2, {.dtype = in[1].dtype()});
+      const TensorOptions like{.dtype = in[1].dtype(), .device = in[1].device()};
+      Tensor mean = full({in[0].size(1)}, 0.5, like), var = full({in[0].size(1)}, 2, like);
       const Tensor y = batch_norm(in[0], mean, var, in[1], in[2], {.training = training});
       return y + mean.view({-1, 1, 1}) + var.view({-1, 1, 1});  // the running statistics too
     };
     for (const Shape& shape : {Shape{3, 5, 4, 7}, Shape{2, 200, 3, 3}}) {
-      const auto inputs = [&](MemoryFormat format, DType dtype) {
-        return std::vector{images(shape, 1, format, dtype), random_tensor({shape[1]}, 2, dtype),
-                           random_tensor({shape[1]}, 3, dtype)};
+      const auto inputs = [&](MemoryFormat format, DType dtype, Device device) {
+        return std::vector{images(shape, 1, format, dtype, device),
+                           random_tensor({shape[1]}, 2, dtype, device),
+                           random_tensor({shape[1]}, 3, dtype, device)};
       };
-      const Pass exact = forward_backward(op, inputs(kRows, float64), kRows);
+      const Pass exact = forward_backward(op, inputs(kRows, float64, cpu(0)), kRows);
       Pass last;
       const auto run = [&](MemoryFormat seed) {
-        return copies_of([&] { last = forward_backward(op, inputs(kLast, float32), seed); });
+        return copies_of(
+            [&] { last = forward_backward(op, inputs(kLast, float32, dev(0)), seed); });
       };
       CHECK(run(kLast).conversions == 0);
       CHECK(is_last(last.y));

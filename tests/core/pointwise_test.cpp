@@ -27,9 +27,10 @@ TEST_CASE("promotion: PyTorch's result types of tensors and numbers") {
   // the right one without dimensions
   const DType point[6][6] = {{b, i, h, g, f, d}, {i, i, h, g, f, d}, {h, h, h, h, h, h},
                              {g, g, g, g, g, g}, {f, f, f, f, f, f}, {d, d, d, d, d, d}};
-  for (int r = 0; r < 6; ++r) {
+  const int computed = has_float64() ? 6 : 5;
+  for (int r = 0; r < computed; ++r) {
     const Tensor x = ones({2}, {.dtype = types[r]});
-    for (int c = 0; c < 6; ++c) {
+    for (int c = 0; c < computed; ++c) {
       INFO(types[r], " and ", types[c]);
       const Tensor y = ones({2}, {.dtype = types[c]}), p = ones({}, {.dtype = types[c]});
       CHECK((x + y).dtype() == both[r][c]);
@@ -69,14 +70,18 @@ TEST_CASE("promotion: integers above 2^53 keep all bits") {
 }
 
 TEST_CASE("promotion: gradients go back in the type of each input") {
-  const Tensor a = tensor({1.0, 2.0}, {.requires_grad = true});
-  const Tensor b = tensor({3.0, 4.0}, {.dtype = float64, .requires_grad = true});
-  const Tensor n = tensor({5, 6});
-  (a * b * n).sum().backward();
-  CHECK(a.grad().dtype() == float32);
-  CHECK(close(a.grad(), {15, 24}));
-  CHECK(b.grad().dtype() == float64);
-  CHECK(close(b.grad(), {5, 12}));
+  const std::pair<DType, DType> types[] = {{bfloat16, float32}, {float32, float64}};
+  for (const auto& [narrow, wide] : types) {
+    if (wide == float64 && !has_float64()) continue;
+    const Tensor a = tensor({1.0, 2.0}, {.dtype = narrow, .requires_grad = true});
+    const Tensor b = tensor({3.0, 4.0}, {.dtype = wide, .requires_grad = true});
+    const Tensor n = tensor({5, 6});
+    (a * b * n).sum().backward();
+    CHECK(a.grad().dtype() == narrow);
+    CHECK(close(a.grad(), {15, 24}));
+    CHECK(b.grad().dtype() == wide);
+    CHECK(close(b.grad(), {5, 12}));
+  }
 }
 
 TEST_CASE("bool tensors: + is or, * is and; other arithmetic is refused") {

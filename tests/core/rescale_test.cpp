@@ -6,7 +6,8 @@
 
 #include <tandem/core/rescale.h>
 
-#include "tests/core/cpu_arrays.h"
+#include "tests/support/check.h"
+#include "tests/support/op_checks.h"
 
 using namespace tandem;
 using namespace tandem::test;
@@ -15,7 +16,6 @@ namespace {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInf = std::numeric_limits<double>::infinity();
-constexpr DType kFloats[] = {float32, float64, float16, bfloat16};
 
 double norm_of(const std::vector<double>& values) {
   double sum = 0;
@@ -30,13 +30,14 @@ Measure rescale_one(Array& x, double factor) {
 }  // namespace
 
 TEST_CASE("rescale: products are rounded once, in every float type and layout") {
-  for (DType dtype : kFloats) {
-    for (Lie lie : kLies) {
+  for (DType dtype : float_types()) {
+    for (Layout layout :
+         {Layout::row_major, Layout::transposed, Layout::rotated, Layout::gaps, Layout::offset}) {
       CAPTURE(dtype);
-      CAPTURE(int(lie));
-      Array x = garbage({7, 300}, dtype, lie);
-      const std::vector<double> values = random_doubles(2100, 1, -2, 2);
-      put(x, values);
+      CAPTURE(name(layout));
+      Dense values{{7, 5, 60}, random_doubles(2100, 1, -2, 2)};
+      for (double& v : values.values) v = stored_as(dtype, v);
+      Array x = in_layout(layout, values, dtype, dev(0));
       const std::vector<double> stored = doubles(x);
       const std::uint64_t version = x.version();
       const Measure m = rescale_one(x, 0.3);
@@ -70,7 +71,7 @@ TEST_CASE("rescale: a factor of 1 measures and writes nothing") {
 }
 
 TEST_CASE("rescale: one infinity or NaN anywhere is found, wherever it lies") {
-  for (DType dtype : kFloats) {
+  for (DType dtype : float_types()) {
     for (std::int64_t at : {0, 511, 512, 1023, 1299}) {
       for (double odd : {kInf, -kInf, kNan}) {
         std::vector<double> values(1300, 1);
@@ -113,7 +114,7 @@ TEST_CASE("rescale: products that overflow are infinite, but what was there was 
 }
 
 TEST_CASE("rescale: arrays of several types, devices and sizes, each with its own measure") {
-  std::vector<Array> xs{array_of({3, 4}, {2}), array_of({kInf}, {1}, float64, dev(1)),
+  std::vector<Array> xs{array_of({3, 4}, {2}), array_of({kInf}, {1}, float_types().back(), dev(1)),
                         array_of({}, {0}), array_of({6, 8}, {2}, bfloat16, dev(1)),
                         array_of({5}, {}, float32, dev(2))};
   const std::vector<Measure> measures = rescale_(xs, 2);

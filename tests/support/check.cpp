@@ -295,7 +295,17 @@ const char* dev_name(int index) {
 }
 
 bool has_float64() {
-  return dev(0).kind == DeviceKind::cpu;
+  return !on_gpu();
+}
+
+std::vector<DType> float_types() {
+  std::vector<DType> types{float32, bfloat16, float16};
+  if (has_float64()) types.push_back(float64);
+  return types;
+}
+
+bool on_gpu() {
+  return dev(0).kind != DeviceKind::cpu;
 }
 
 std::vector<Device> devs(int n) {

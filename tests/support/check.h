@@ -25,6 +25,10 @@ Device dev(int index);
 const char* dev_name(int index);
 /// Does the kind under test compute in float64? GPUs do not.
 bool has_float64();
+/// The floating types that it computes in.
+std::vector<DType> float_types();
+/// Is it a GPU? A simulated one takes some 30 us a kernel: what launches very many does fewer.
+bool on_gpu();
 
 // ---- numbers
 

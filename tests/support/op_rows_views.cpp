@@ -233,9 +233,10 @@ void add_copies(std::vector<OpRow>& rows) {
 
   rows.push_back(unary(
       "to (own dtype)", kAll, [](T x) { return x.to(x.dtype()); }, same, plain));
-  // Through float64 and back: exact for every float.
+  // Through float64 and back: exact for every float. A GPU's host does it.
   rows.push_back(unary(
       "to (float64 and back)", kAll, [](T x) { return x.to(float64).to(x.dtype()); }, same, plain));
+  rows.back().moves = on_gpu();
   const Domain integers{-99, 99, {}, false, int64};
   rows.push_back(unary(
       "to (int64)", {-99, 99}, [](T x) { return x.to(int64); },

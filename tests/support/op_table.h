@@ -49,7 +49,7 @@ struct OpRow {
   bool gradient = true;             // is it differentiable?
   bool layouts = true;              // does it take any strides? (view() does not)
   bool special = false;             // pointwise, and the reference knows NaN and infinities
-  bool moves = false;               // copies between devices are its purpose
+  bool moves = false;               // it copies between devices, or to the host
   bool half = true;                 // does it take float16 and bfloat16?
   double half_roundings = 1;        // roundings to 16 bits between input and output
   Tolerance tolerance{5e-7, 1e-6};  // in float32: a few units in the last place
