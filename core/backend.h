@@ -7,8 +7,8 @@
 // zero is how broadcasting arrives here. Kernels write every element of their outputs.
 //
 // On a GPU a call only enqueues work on the device's current stream; on a CPU it is done when the
-// call returns. Thread safety: calls for different devices never meet; calls for one device come
-// from one thread at a time, except for memory, which any thread may free.
+// call returns. Thread safety: any thread may free memory and submit work to a GPU (the last rank
+// sums gradients on the first device's); calls for one CPU come from one thread at a time.
 #pragma once
 
 #include <array>

@@ -1,8 +1,8 @@
 // The two 16-bit floats as storage: bits and conversions. Arithmetic happens in float32.
 //
 // Conversions round to nearest even; overflow gives infinity, NaN stays NaN. All backends agree on
-// every bit, but for a NaN's payload: a GPU has instructions for float16, everything else is written
-// with integer operations.
+// every bit, but for a NaN's payload: a GPU has instructions for float16, everything else is
+// written with integer operations.
 #pragma once
 
 #include <bit>
