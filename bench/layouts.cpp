@@ -195,6 +195,18 @@ void product(std::int64_t m, std::int64_t n, std::int64_t k, bool a_transposed, 
 }
 
 /// The network of samples/quickstart_cnn.
+/// What 16 bits cost, or gain where the processor multiplies bfloat16 by itself.
+void product_in_16_bits(std::int64_t n) {
+  const std::string name = str("gemm ", n, "^3 in bfloat16");
+  if (!asked_for(name)) return;
+  const Array a = randn({n, n}).array(), b = randn({n, n}).array();
+  const Array a16 = a.to(bfloat16), b16 = b.to(bfloat16);
+  const std::vector<double> ms = shortest({[&] { gemm(a16, b16); }, [&] { gemm(a, b); }});
+  const bool native = __builtin_cpu_supports("avx512bf16") != 0;
+  std::printf("%-40s %9.3f ms   %5.2f of the speed of float32; this processor has %s for it\n",
+              name.c_str(), ms[0], ms[1] / ms[0], native ? "instructions" : "no instructions");
+}
+
 void step(std::int64_t batch) {
   const std::string name = str("quickstart_cnn step, batch ", batch);
   if (!asked_for(name)) return;
@@ -247,6 +259,7 @@ int main(int argc, char** argv) {
   product(64, 1024, 1024, false, true);
   product(64, 1024, 1024, false, false);
   product(1024, 1024, 64, true, false);
+  product_in_16_bits(1024);
   step(32);
   step(128);
 }
