@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 
+#include <mutex>
 #include <string_view>
 
 #include <tandem/core/memory.h>
@@ -165,7 +166,15 @@ std::vector<std::int64_t> Convolution::key() const {
   return k;
 }
 
+// Kernels are made one at a time, on whatever device: oneDNN keeps what it compiled in tables of the
+// whole process, and ThreadSanitizer cannot see the locks inside of the library.
+std::mutex& making_a_kernel() {
+  static std::mutex mutex;
+  return mutex;
+}
+
 Kernel make_kernel(const Convolution& c) {
+  const std::lock_guard lock(making_a_kernel());
   const auto direct = dnnl::algorithm::convolution_direct;
   const Window2d& win = c.window;
   const memory::dims stride{win.stride.h, win.stride.w}, padding{win.padding.h, win.padding.w},
@@ -193,6 +202,7 @@ Kernel make_kernel(const Convolution& c) {
 }
 
 Kernel make_kernel(const Array& a, const Array& b, const Array& c, bool accumulate) {
+  const std::lock_guard lock(making_a_kernel());
   dnnl::primitive_attr attr = own_workspace();
   if (accumulate) {
     dnnl::post_ops add;
