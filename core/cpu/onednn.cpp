@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -64,6 +65,7 @@ bool is_quicker(const Matrix<float>& a, const Matrix<float>& b) {
 }  // namespace
 
 struct OneDnn::Kernels {
+  std::mutex mutex;  // held while a kernel is looked for and while it runs: it holds its arguments
   dnnl::stream stream{onednn_engine()};
   std::map<std::vector<std::int64_t>, Kernel> made{};
 
@@ -84,6 +86,7 @@ struct OneDnn::Kernels {
   bool convolve(const Convolution& c, const Array& x, const Array& w, const Array& bias,
                 const Array& y) {
     const OneThread one;
+    const std::lock_guard lock(mutex);
     Kernel& kernel = find(c.key(), [&] { return make_kernel(c); });
     if (!kernel) return false;
     run(kernel, lying(x, c.images), w, bias, lying(y, c.images));
@@ -103,12 +106,14 @@ OneDnn::OneDnn() : kernels_(std::make_unique<Kernels>()) {}
 OneDnn::~OneDnn() = default;
 
 std::int64_t OneDnn::kernels() const {
+  const std::lock_guard lock(kernels_->mutex);
   return std::ranges::count_if(kernels_->made, [](const auto& made) { return bool(made.second); });
 }
 
 bool OneDnn::gemm(const Array& a, const Array& b, Array& c, bool accumulate) {
   if (c.dtype() != bfloat16 || !takes(c.dtype())) return false;
   const OneThread one;
+  const std::lock_guard lock(kernels_->mutex);
   Kernel& kernel = kernels_->find(product_key(a, b, c, accumulate),
                                   [&] { return make_kernel(a, b, c, accumulate); });
   if (!kernel) return false;

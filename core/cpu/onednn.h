@@ -20,7 +20,7 @@ bool onednn_product(const Matrix<float>& a, const Matrix<float>& b, float* c, st
                     bool accumulate);
 
 /// Kernels of one device, made when first needed and kept: one per operation, shape and layout, the
-/// refusals too. Not thread safe, as the backend it belongs to.
+/// refusals too. Thread safe: two engines may share a device, but its kernels run one at a time.
 class OneDnn {
  public:
   OneDnn();

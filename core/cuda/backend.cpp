@@ -97,10 +97,12 @@ std::vector<cudaStream_t> CudaBackend::guests() {
 void* CudaBackend::raw_allocate(std::size_t bytes) {
   const gpu::OnDevice on(gpu_);
   void* data = nullptr;
-  if (cudaMalloc(&data, bytes) != cudaSuccess) {
+  const cudaError_t status = cudaMalloc(&data, bytes);
+  if (status == cudaErrorMemoryAllocation) {
     (void)cudaGetLastError();
     return nullptr;
   }
+  gpu::check_status(status, "cudaMalloc", device());  // a kernel that failed may be told of here
   try {
     blocks_.add(data, bytes);
   } catch (...) {

@@ -1,6 +1,8 @@
 // Convolution under DataParallel: the rows of PyTorch's tests that need it, and N replicas are one.
 #include <tandem/core/array_ops.h>
 
+#include <thread>
+
 #include "tests/parallel/models.h"
 
 namespace tandem::test {
@@ -145,6 +147,24 @@ TEST_CASE("convolution: a stride that changes between steps reaches the replicas
   CHECK(net(x).shape() == Shape{4, 1, 5, 5});
   net.module().stride = {2, 1};
   CHECK(net(x).shape() == Shape{4, 1, 3, 5});
+}
+
+TEST_CASE("data_parallel: two engines with convolutions share devices from two threads") {
+  const auto work = [](std::uint64_t seed) {
+    const DeviceScope scope(dev(0));
+    nn::Sequential one{nn::Conv2d(2, 4, 3), nn::ReLU(), nn::Flatten(), nn::Linear(64, 4)};
+    nn::Sequential m = nn::clone(one);
+    DataParallel net(m, on(2));
+    bool good = true;
+    for (std::uint64_t i = 0; i < 20; ++i) {
+      // Many sizes: kernels are made for each while the other engine runs its own.
+      const Tensor x = values({std::int64_t(2 + (seed + i) % 7), 2, 6, 6}, seed + i);
+      good &= close(net(x), one(x), {2e-5, 2e-6}).ok;
+    }
+    CHECK(good);
+  };
+  std::thread a(work, 1), b(work, 4);
+  a.join(), b.join();
 }
 
 }  // namespace tandem::test

@@ -77,7 +77,8 @@ struct MomentsFold : ChannelFold {
   __device__ void store(const At& at, Pair v) const {
     const float shift = v.a / float(values);
     mean[at.channel] = at.center + shift;
-    m2[at.channel] = v.b - v.a * shift;
+    const float sum = v.b - v.a * shift;
+    m2[at.channel] = sum < 0 ? 0 : sum;  // the difference of two roundings; NaN stays
   }
 };
 
