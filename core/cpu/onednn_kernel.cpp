@@ -166,8 +166,8 @@ std::vector<std::int64_t> Convolution::key() const {
   return k;
 }
 
-// Kernels are made one at a time, on whatever device: oneDNN keeps what it compiled in tables of the
-// whole process, and ThreadSanitizer cannot see the locks inside of the library.
+// Kernels are made one at a time, on whatever device: oneDNN keeps what it compiled in tables of
+// the whole process, and ThreadSanitizer cannot see the locks inside of the library.
 std::mutex& making_a_kernel() {
   static std::mutex mutex;
   return mutex;
