@@ -14,14 +14,7 @@ struct Same {
 
 // Element i of an array of floats, or of one of integers and bools.
 __device__ float load(DType dtype, const void* x, std::uint32_t i, float) {
-  switch (dtype) {
-    case DType::float16:
-      return float(static_cast<const Half*>(x)[i]);
-    case DType::bfloat16:
-      return float(static_cast<const BFloat16*>(x)[i]);
-    default:
-      return static_cast<const float*>(x)[i];
-  }
+  return load_float(dtype, x, i);
 }
 __device__ std::int64_t load(DType dtype, const void* x, std::uint32_t i, std::int64_t) {
   switch (dtype) {

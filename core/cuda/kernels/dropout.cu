@@ -1,7 +1,7 @@
 // Dropout: four masks from each Philox call, for four neighbours of a row.
-#include <tandem/core/convert.h>
 #include <tandem/core/cuda/kernels/dropout.h>
 #include <tandem/core/cuda/kernels/grid.cuh>
+#include <tandem/core/cuda/kernels/types.cuh>
 
 namespace tandem::gpu {
 namespace {
@@ -89,14 +89,7 @@ void launch(const DropoutKey& key, const DropoutImages& r, const void* x, void* 
 template <class Rows>
 void launch(const DropoutKey& key, DType dtype, const Rows& rows, const void* x, void* y,
             cudaStream_t stream) {
-  switch (dtype) {
-    case DType::float16:
-      return launch<Half>(key, rows, x, y, stream);
-    case DType::bfloat16:
-      return launch<BFloat16>(key, rows, x, y, stream);
-    default:
-      return launch<float>(key, rows, x, y, stream);
-  }
+  with_float(dtype, [&]<class T>(T) { launch<T>(key, rows, x, y, stream); });
 }
 
 }  // namespace

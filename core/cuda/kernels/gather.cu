@@ -3,7 +3,7 @@
 #include <tandem/core/cuda/kernels/gather.h>
 #include <tandem/core/cuda/kernels/bits.cuh>
 #include <tandem/core/cuda/kernels/block_reduce.cuh>
-#include <tandem/core/cuda/kernels/floats.cuh>
+#include <tandem/core/cuda/kernels/types.cuh>
 #include <tandem/core/cuda/kernels/grid.cuh>
 
 namespace tandem::gpu {

@@ -51,18 +51,7 @@ void run(OpList<F...>, MapOp op, const MapNumbers& numbers, const Operands<2>& o
 
 void launch_map(MapOp op, DType dtype, const MapNumbers& numbers, const Operands<2>& o,
                 cudaStream_t stream) {
-  switch (dtype) {
-    case DType::float16:
-      return run<Half>(MapOps{}, op, numbers, o, stream);
-    case DType::bfloat16:
-      return run<BFloat16>(MapOps{}, op, numbers, o, stream);
-    case DType::int64:
-      return run<std::int64_t>(MapOps{}, op, numbers, o, stream);
-    case DType::boolean:
-      return run<bool>(MapOps{}, op, numbers, o, stream);
-    default:
-      return run<float>(MapOps{}, op, numbers, o, stream);
-  }
+  with_number_or_bool(dtype, [&]<class T>(T) { run<T>(MapOps{}, op, numbers, o, stream); });
 }
 
 }  // namespace tandem::gpu

@@ -48,14 +48,7 @@ void run(OpList<F...>, MapOp op, const MapNumbers& numbers, const Operands<3>& o
 
 void launch_map_grad(MapOp op, DType dtype, const MapNumbers& numbers, const Operands<3>& o,
                      cudaStream_t stream) {
-  switch (dtype) {
-    case DType::float16:
-      return run<Half>(MapOps{}, op, numbers, o, stream);
-    case DType::bfloat16:
-      return run<BFloat16>(MapOps{}, op, numbers, o, stream);
-    default:
-      return run<float>(MapOps{}, op, numbers, o, stream);
-  }
+  with_float(dtype, [&]<class T>(T) { run<T>(MapOps{}, op, numbers, o, stream); });
 }
 
 }  // namespace tandem::gpu

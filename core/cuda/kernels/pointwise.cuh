@@ -11,16 +11,11 @@
 #include <algorithm>
 #include <type_traits>
 
-#include <tandem/core/convert.h>
-#include <tandem/core/dtype.h>
 #include <tandem/core/functors.h>
 #include <tandem/core/cuda/kernels/grid.cuh>
+#include <tandem/core/cuda/kernels/types.cuh>
 
 namespace tandem::gpu {
-
-/// What is computed in for elements of type T.
-template <class T>
-using Compute = std::conditional_t<is_half<T>, float, T>;
 
 /// Does rule F compute in C? (A variable, since device code may not call what is for the host.)
 template <class F, class C>
@@ -31,7 +26,7 @@ inline constexpr bool computes = std::is_same_v<C, bool>    ? F::domain == Domai
 /// Elements of a pack: long formulas would be repeated too often in the code of a full one.
 template <class T>
 constexpr int pack_of(int most) {
-  return std::min(most, 16 / int(sizeof(T)));
+  return std::min(most, kPerPack<T>);
 }
 inline constexpr int kShortFormula = 8, kLongFormula = 4, kVeryLongFormula = 1;
 

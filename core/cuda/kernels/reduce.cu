@@ -5,12 +5,10 @@
 #include <tandem/core/cuda/kernels/reduce.h>
 #include <tandem/core/cuda/kernels/fold.cuh>
 #include <tandem/core/cuda/kernels/grid.cuh>
+#include <tandem/core/cuda/kernels/types.cuh>
 
 namespace tandem::gpu {
 namespace {
-
-template <class T>
-using Compute = std::conditional_t<is_half<T>, float, T>;
 
 // What both kinds of reductions share: where x is read and y written.
 template <class T, class Y>
@@ -96,21 +94,6 @@ struct OutsideFold {
   }
   __device__ void store(const std::int64_t*, Value v) const { *position = v; }
 };
-
-// f(T{}) with the type of the elements.
-template <class F>
-void with_number(DType dtype, F&& f) {
-  switch (dtype) {
-    case DType::float16:
-      return f(Half{});
-    case DType::bfloat16:
-      return f(BFloat16{});
-    case DType::int64:
-      return f(std::int64_t{});
-    default:
-      return f(float{});
-  }
-}
 
 template <class... F>
 void reduce_by(OpList<F...>, ReduceOp op, DType dtype, const FoldPlaces& places,

@@ -1,9 +1,9 @@
 // Many tensors times one factor, measured in the same pass.
-#include <tandem/core/convert.h>
 #include <tandem/core/cuda/kernels/rescale.h>
 #include <tandem/core/update_rules.h>
 #include <tandem/core/cuda/kernels/block_reduce.cuh>
 #include <tandem/core/cuda/kernels/grid.cuh>
+#include <tandem/core/cuda/kernels/types.cuh>
 
 namespace tandem::gpu {
 namespace {
@@ -62,24 +62,14 @@ __global__ void __launch_bounds__(kThreads)
   if (threadIdx.x == 0) found[blockIdx.x] = {sum.a, sum.b > 0 ? 1.0f : 0.0f};
 }
 
-template <class T>
-void launch(float factor, const RescaleTable& table, float* partial, cudaStream_t stream) {
-  rescale_kernel<T>
-      <<<table.chunks, kThreads, 0, stream>>>(table, factor, reinterpret_cast<Pair*>(partial));
-}
-
 }  // namespace
 
 void launch_rescale(DType dtype, float factor, const RescaleTable& table, float* partial,
                     cudaStream_t stream) {
-  switch (dtype) {
-    case DType::float16:
-      return launch<Half>(factor, table, partial, stream);
-    case DType::bfloat16:
-      return launch<BFloat16>(factor, table, partial, stream);
-    default:
-      return launch<float>(factor, table, partial, stream);
-  }
+  with_float(dtype, [&]<class T>(T) {
+    rescale_kernel<T>
+        <<<table.chunks, kThreads, 0, stream>>>(table, factor, reinterpret_cast<Pair*>(partial));
+  });
 }
 
 void launch_rescale_found(const RescaleTable& table, const float* partial, float* found,

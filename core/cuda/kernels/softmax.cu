@@ -3,7 +3,7 @@
 #include <tandem/core/cuda/kernels/fold.h>
 #include <tandem/core/cuda/kernels/softmax.h>
 #include <tandem/core/cuda/kernels/block_reduce.cuh>
-#include <tandem/core/cuda/kernels/floats.cuh>
+#include <tandem/core/cuda/kernels/types.cuh>
 #include <tandem/core/cuda/kernels/grid.cuh>
 
 namespace tandem::gpu {

@@ -1,7 +1,7 @@
 // Optimizer steps: the rules of UpdateOps, one pass over parameters, gradients and states.
-#include <tandem/core/convert.h>
 #include <tandem/core/cuda/kernels/update.h>
 #include <tandem/core/cuda/kernels/grid.cuh>
+#include <tandem/core/cuda/kernels/types.cuh>
 
 namespace tandem::gpu {
 namespace {
@@ -25,17 +25,6 @@ __device__ inline bool reads_states(const Step& step) {
   }
 }
 
-__device__ inline float load(DType dtype, const void* from, std::int64_t i) {
-  switch (dtype) {
-    case DType::float16:
-      return float(static_cast<const Half*>(from)[i]);
-    case DType::bfloat16:
-      return float(static_cast<const BFloat16*>(from)[i]);
-    default:
-      return static_cast<const float*>(from)[i];
-  }
-}
-
 __device__ inline void store(DType dtype, void* to, std::int64_t i, float value) {
   switch (dtype) {
     case DType::float16:
@@ -56,7 +45,7 @@ __device__ inline void update_element(const Step& step, const UpdateTensor& t, s
 #pragma unroll
   for (int k = 0; k < kArrays; ++k) {
     const bool reads = t.data[k] != nullptr && (k <= kGradient || reads_states(step));
-    v[k] = reads ? load(t.dtype[k], t.data[k], i) : 0;
+    v[k] = reads ? load_float(t.dtype[k], t.data[k], i) : 0;
   }
   step(v[0], v[1], v[2], v[3], v[4]);
 #pragma unroll

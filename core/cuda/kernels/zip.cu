@@ -52,18 +52,7 @@ void run(OpList<F...>, ZipOp op, const Operands<3>& o, cudaStream_t stream) {
 }  // namespace
 
 void launch_zip(ZipOp op, DType dtype, const Operands<3>& o, cudaStream_t stream) {
-  switch (dtype) {
-    case DType::float16:
-      return run<Half>(ZipOps{}, op, o, stream);
-    case DType::bfloat16:
-      return run<BFloat16>(ZipOps{}, op, o, stream);
-    case DType::int64:
-      return run<std::int64_t>(ZipOps{}, op, o, stream);
-    case DType::boolean:
-      return run<bool>(ZipOps{}, op, o, stream);
-    default:
-      return run<float>(ZipOps{}, op, o, stream);
-  }
+  with_number_or_bool(dtype, [&]<class T>(T) { run<T>(ZipOps{}, op, o, stream); });
 }
 
 }  // namespace tandem::gpu

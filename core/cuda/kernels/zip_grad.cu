@@ -57,14 +57,7 @@ void run(OpList<F...>, ZipOp op, int operand, const Operands<4>& o, cudaStream_t
 
 void launch_zip_grad(ZipOp op, int operand, DType dtype, const Operands<4>& o,
                      cudaStream_t stream) {
-  switch (dtype) {
-    case DType::float16:
-      return run<Half>(ZipOps{}, op, operand, o, stream);
-    case DType::bfloat16:
-      return run<BFloat16>(ZipOps{}, op, operand, o, stream);
-    default:
-      return run<float>(ZipOps{}, op, operand, o, stream);
-  }
+  with_float(dtype, [&]<class T>(T) { run<T>(ZipOps{}, op, operand, o, stream); });
 }
 
 }  // namespace tandem::gpu
