@@ -49,32 +49,24 @@ class CudaBackend final : public Backend {
   /// `workspace` bytes, at most kMostWorkspace, are the library's until its work is done.
   template <class F>
   void blas(std::int64_t workspace, F&& f) {
-    const Array room = scratch(workspace);
+    const Array room = gpu::workspace(workspace, device());
     const std::lock_guard lock(libraries_);
     const gpu::OnDevice on(gpu_);
     f(blas_handle(room));
   }
-  /// The same for cuDNN, whose functions take their workspace themselves.
-  template <class F>
-  void dnn(F&& f) {
-    const std::lock_guard lock(libraries_);
-    const gpu::OnDevice on(gpu_);
-    f(dnn_handle());
-  }
-  /// ask(handle, &bytes) says how much workspace the call needs, run(handle, workspace, bytes) is
-  /// it.
+  /// The same for cuDNN: ask(handle, &bytes) says how much workspace the call needs, run(handle,
+  /// workspace, bytes) is it.
   template <class Ask, class Run>
   void dnn(Ask&& ask, Run&& run) {
-    dnn([&](cudnnHandle_t handle) {
-      std::size_t bytes = 0;
-      gpu::check_status(ask(handle, &bytes), "the question for a cuDNN workspace", device());
-      const Array room = scratch(std::int64_t(bytes));
-      run(handle, const_cast<std::byte*>(room.data()), bytes);
-    });
+    const std::lock_guard lock(libraries_);
+    const gpu::OnDevice on(gpu_);
+    const cudnnHandle_t handle = dnn_handle();
+    std::size_t bytes = 0;
+    gpu::check_status(ask(handle, &bytes), "the question for a cuDNN workspace", device());
+    Array room = gpu::workspace(std::int64_t(bytes), device());
+    run(handle, room.fresh_data(), bytes);
   }
   static constexpr std::int64_t kMostWorkspace = std::int64_t(32) << 20;
-  /// `bytes` of this device's memory, counted as workspace.
-  Array scratch(std::int64_t bytes);
 
   void* raw_allocate(std::size_t bytes) override;
   void raw_free(void* data) noexcept override;

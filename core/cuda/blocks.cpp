@@ -32,4 +32,9 @@ std::vector<Mark> Blocks::take(void* data) noexcept {
   return std::exchange(found->second.marks, {});
 }
 
+Array workspace(std::int64_t bytes, Device device) {
+  const CategoryScope scope(Category::workspace);
+  return Array::empty({bytes}, DType::uint8, device);
+}
+
 }  // namespace tandem::gpu

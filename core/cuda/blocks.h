@@ -20,6 +20,7 @@
 #include <mutex>
 #include <vector>
 
+#include <tandem/core/array.h>
 #include <tandem/core/cuda/events.h>
 
 namespace tandem::gpu {
@@ -42,5 +43,8 @@ class Blocks {
   std::map<const std::byte*, Block, std::greater<>> blocks_;  // by falling address
   std::atomic<std::size_t> marked_{0};                        // marks in all
 };
+
+/// Bytes for the work that is submitted while the array lives: in stream order it outlives them.
+Array workspace(std::int64_t bytes, Device device);
 
 }  // namespace tandem::gpu

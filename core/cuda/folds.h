@@ -5,23 +5,18 @@
 #include <vector>
 
 #include <tandem/core/array.h>
+#include <tandem/core/cuda/blocks.h>
 #include <tandem/core/cuda/kernels/reduce.h>
 #include <tandem/core/cuda/layout.h>
 #include <tandem/core/split.h>
 
 namespace tandem::gpu {
 
-/// Bytes that live until the work queued so far is done. Undefined if there are none to have.
-inline Array workspace(std::int64_t bytes, Device device) {
-  if (bytes == 0) return {};
-  const CategoryScope scope(Category::workspace);
-  return Array::empty({bytes}, DType::uint8, device);
-}
-
-/// For the partial results of a plan, of one that is not the only one, too.
+/// For the partial results of a plan, of one that is not the only one, too. Undefined if it has
+/// none.
 inline Array partials_for(const FoldPlan& plan, Device device) {
-  const std::int64_t slots = plan.slots > 1 ? std::int64_t(plan.slots) * plan.results : 0;
-  return workspace(slots * std::int64_t(kMostValueBytes), device);
+  if (plan.slots <= 1) return {};
+  return workspace(std::int64_t(plan.slots) * plan.results * std::int64_t(kMostValueBytes), device);
 }
 inline void* data_of(Array& workspace) {
   return workspace.defined() ? workspace.fresh_data() : nullptr;

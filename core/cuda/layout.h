@@ -92,6 +92,11 @@ bool is_contiguous(const Loops<N>& loops) {
                                        [](const auto& s) { return s[0] == 1; });
 }
 
+/// For packs: the 16 bytes that a thread moves at once.
+inline bool is_aligned(const void* data) {
+  return reinterpret_cast<std::uintptr_t>(data) % 16 == 0;
+}
+
 /// Calls f(operands) (or f(operands, loops)) for pieces of arrays of one shape, of which the first
 /// is written; not at all if they are empty.
 template <std::size_t N, class F>
@@ -105,7 +110,7 @@ void for_each_operands(const std::array<const Array*, N>& arrays, F&& f) {
     for (std::size_t k = 0; k < N; ++k) {
       const std::byte* at = arrays[k]->data() + o[k] * std::int64_t(size_of(arrays[k]->dtype()));
       operands.at[k] = const_cast<std::byte*>(at);
-      operands.packed &= reinterpret_cast<std::uintptr_t>(at) % 16 == 0;
+      operands.packed &= is_aligned(at);
     }
     if constexpr (std::is_invocable_v<F, Operands<int(N)>, Loops<N>>) {
       f(operands, loops);

@@ -17,11 +17,6 @@ std::mutex& creation() {
 
 }  // namespace
 
-Array CudaBackend::scratch(std::int64_t bytes) {
-  const CategoryScope scope(Category::workspace);
-  return Array::empty({bytes}, DType::uint8, device());
-}
-
 cublasHandle_t CudaBackend::blas_handle(const Array& workspace) {
   if (blas_ == nullptr) {
     const std::lock_guard lock(creation());

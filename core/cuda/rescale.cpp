@@ -17,7 +17,7 @@ gpu::RescaleTable table_of(std::span<Array> xs) {
         std::uint32_t((size + gpu::kRescaleChunk - 1) / std::int64_t(gpu::kRescaleChunk));
     table.tensor[table.tensors++] = {x.fresh_data(), size, table.chunks, chunks};
     table.chunks += chunks;
-    table.packed &= size == 0 || reinterpret_cast<std::uintptr_t>(x.data()) % 16 == 0;
+    table.packed &= size == 0 || gpu::is_aligned(x.data());
   }
   return table;
 }
@@ -29,9 +29,9 @@ void CudaBackend::rescale(double factor, std::span<Array> xs, Array& found) {
   for (std::size_t first = 0; first < xs.size(); first += gpu::kRescaleTensors) {
     const std::size_t count = std::min<std::size_t>(gpu::kRescaleTensors, xs.size() - first);
     const gpu::RescaleTable table = table_of(xs.subspan(first, count));
-    const CategoryScope scope(Category::workspace);
-    Array partial = Array::empty({std::int64_t(table.chunks), 2}, DType::float32, device());
-    float* sums = partial.fresh_data<float>();
+    Array partial =
+        gpu::workspace(std::int64_t(table.chunks) * std::int64_t(sizeof(float[2])), device());
+    float* sums = reinterpret_cast<float*>(partial.fresh_data());
     if (table.chunks > 0) {
       launch("rescale", [&](cudaStream_t on) {
         gpu::launch_rescale(xs[first].dtype(), float(factor), table, sums, on);

@@ -19,8 +19,7 @@ gpu::UpdateTensor tensor_of(UpdateItem& item) {
     gpu::refuse_float64("update", *arrays[k]);
     t.data[k] = arrays[k]->fresh_data();
     t.dtype[k] = arrays[k]->dtype();
-    t.packed &= t.dtype[k] == DType::float32 &&
-                reinterpret_cast<std::uintptr_t>(t.data[k]) % sizeof(float[4]) == 0;
+    t.packed &= t.dtype[k] == DType::float32 && gpu::is_aligned(t.data[k]);
   }
   return t;
 }
