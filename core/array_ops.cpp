@@ -85,11 +85,8 @@ void check_same_device(const char* op, std::initializer_list<const Array*> array
 }
 
 void check_writable(const char* op, const Array& a) {
-  if (a.numel() == 0) return;
-  for (int i = 0; i < a.dim(); ++i) {
-    check(a.strides()[i] != 0 || a.size(i) <= 1, "[", op,
-          "] in place on an expanded tensor: elements share memory. clone() it first");
-  }
+  check(a.numel() == 0 || !expanded(a), "[", op,
+        "] in place on an expanded tensor: elements share memory. clone() it first");
 }
 
 namespace {

@@ -57,28 +57,17 @@ MemoryFormat result_format(const Array& x, const Array& w, bool single) {
   return last ? MemoryFormat::channels_last : backend(x.device()).conv_format();
 }
 
-/// Gradients lie as what they are gradients of.
-struct Like {
-  Shape shape;
-  MemoryFormat format;
-
-  explicit Like(const Array& a) : shape(a.shape()), format(format_of(a)) {}
-  Array empty(const Array& dy) const {
-    return Array::empty(shape, dy.dtype(), dy.device(), format);
-  }
-};
-
-Array input_gradient(const Window2d& win, std::int64_t groups, const Like& x, const Array& w,
+Array input_gradient(const Window2d& win, std::int64_t groups, const ImageLike& x, const Array& w,
                      const Array& dy) {
-  Array dx = x.empty(dy);
+  Array dx = x.gradient(dy);
   count_products(dy, w.shape());
   backend(dy.device()).conv2d_grad_input(win, groups, w, dy, dx);
   return dx;
 }
 
-Array weight_gradient(const Window2d& win, std::int64_t groups, const Like& w, const Array& x,
+Array weight_gradient(const Window2d& win, std::int64_t groups, const ImageLike& w, const Array& x,
                       const Array& dy) {
-  Array dw = w.empty(dy);
+  Array dw = w.gradient(dy);
   count_products(dy, w.shape);
   backend(dy.device()).conv2d_grad_weight(win, groups, x, dy, dw);
   return dw;
@@ -114,7 +103,7 @@ Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias,
   return record(
       "conv2d", single ? y.squeeze(0) : y, {x, weight, bias},
       [images = Saved::if_(tracked(weight), images), kernels = Saved::if_(tracked(x), kernels),
-       like_x = Like(images), like_w = Like(kernels), win, single,
+       like_x = ImageLike(images), like_w = ImageLike(kernels), win, single,
        groups = options.groups](const Array& grad, const Wanted& wanted) {
         const Array dy = dense_image(single ? grad.unsqueeze(0) : grad);
         std::array<Array, 3> grads;

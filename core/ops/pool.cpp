@@ -41,15 +41,16 @@ Shape result_shape(const char* op, const Array& x, const Window2d& w, bool ceil)
 Array as_given(const Array& y, int dims) {
   return dims == 3 ? y.squeeze(0) : y;
 }
+
 Tensor average(const char* op, const Tensor& x, const Array& in, const Shape& result,
                const AverageRule& rule) {
-  const MemoryFormat format = format_of(in);
-  Array y = Array::empty(result, in.dtype(), in.device(), format);
+  const ImageLike like(in);
+  Array y = Array::empty(result, in.dtype(), in.device(), like.format);
   backend(in.device()).avg_pool2d(rule, in, y);
   return record(
       op, as_given(y, x.dim()), {x},
-      [rule, format, shape = in.shape()](const Array& dy, const Wanted&) {
-        Array dx = Array::empty(shape, dy.dtype(), dy.device(), format);
+      [rule, like](const Array& dy, const Wanted&) {
+        Array dx = like.gradient(dy);
         backend(dy.device()).avg_pool2d_grad(rule, dense_image(batched(dy)), dx);
         return as_given(dx, dy.dim());
       },
@@ -65,14 +66,14 @@ Tensor max_pool2d(const Tensor& x, Size2d kernel, const MaxPool2dOptions& option
   check(in.size(2) <= std::numeric_limits<std::int32_t>::max() / in.size(3),
         "[max_pool2d] an image has more than 2^31 elements: ", in.shape());
   const Shape result = result_shape("max_pool2d", in, window, options.ceil_mode);
-  const MemoryFormat format = format_of(in);
-  Array y = Array::empty(result, in.dtype(), in.device(), format), index;
-  if (tracked(x)) index = Array::empty(result, int32, in.device(), format);
+  const ImageLike like(in);
+  Array y = Array::empty(result, in.dtype(), in.device(), like.format), index;
+  if (tracked(x)) index = Array::empty(result, int32, in.device(), like.format);
   backend(in.device()).max_pool2d(window, in, y, index);
   return record(
       "max_pool2d", as_given(y, x.dim()), {x},
-      [index = Saved(index), window, format, shape = in.shape()](const Array& dy, const Wanted&) {
-        Array dx = Array::empty(shape, dy.dtype(), dy.device(), format);
+      [index = Saved(index), window, like](const Array& dy, const Wanted&) {
+        Array dx = like.gradient(dy);
         backend(dy.device()).max_pool2d_grad(window, index.get(), dense_image(batched(dy)), dx);
         return as_given(dx, dy.dim());
       });

@@ -1,4 +1,4 @@
-// What convolution and pooling ask of their windows alike. The arithmetic: core/window.h.
+// What convolution and pooling ask of windows and images alike. The arithmetic: core/window.h.
 #pragma once
 
 #include <tandem/core/array.h>
@@ -18,5 +18,17 @@ Size2d fitting_windows(const char* op, const Shape& images, const Window2d& w, b
 
 /// Dense in one of the two layouts, as the kernels want it: slices and permuted arrays are packed.
 Array dense_image(const Array& image);
+
+/// Makes the gradient of an image or a weight, to be written: it lies as that does.
+struct ImageLike {
+  Shape shape;
+  MemoryFormat format;
+
+  explicit ImageLike(const Array& image) : shape(image.shape()), format(format_of(image)) {}
+  /// Of dy's type, on its device.
+  Array gradient(const Array& dy) const {
+    return Array::empty(shape, dy.dtype(), dy.device(), format);
+  }
+};
 
 }  // namespace tandem
