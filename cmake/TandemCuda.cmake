@@ -23,16 +23,7 @@ if(NOT CMAKE_CUDA_COMPILER OR NOT CUDAToolkit_FOUND OR NOT TARGET tandem::cudnn)
   return()
 endif()
 
-# Three traps of CMake 3.25: architectures must be known before the language is enabled, no flag is
-# known for CUDA C++20 (and the features say nothing: files would be C++17), and objects of CUDA pull
-# in the static runtime unless told not to.
-set(CMAKE_CUDA_ARCHITECTURES 75 CACHE STRING "Of targets that do not say")
-enable_language(CUDA)
-if(NOT DEFINED CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
-  set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
-  set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
-endif()
-set(CMAKE_CUDA_RUNTIME_LIBRARY None)  # tests, samples and benches, too
+include(CudaLanguage)
 set(TANDEM_CUDA_ARCHITECTURES "75-real;80-real;90" CACHE STRING "Of the CUDA backend's kernels")
 
 file(GLOB cuda_sources CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "tests/core/cpu_arrays.h"
+#include "tests/support/indices.h"
 
 using namespace tandem;
 using namespace tandem::test;
@@ -16,19 +17,6 @@ std::size_t replaced(std::int64_t i, const Shape& from, const Shape& to, int dim
   at[dim] = k;
   for (int d = 0; d < to.dim(); ++d) position = position * to[d] + at[d];
   return std::size_t(position);
-}
-
-std::vector<double> some_index(std::int64_t n, std::int64_t size) {
-  std::vector<double> index;
-  for (std::int64_t i = 0; i < n; ++i) index.push_back(double((i * 7 + i / 3) % size));
-  return index;
-}
-
-// Index (M) for whole rows along `dim` of y.
-Array as_rows(const Array& index, const Shape& y, int dim) {
-  Shape line;
-  for (int d = 0; d < y.dim(); ++d) line.push_back(d == dim ? y[d] : 1);
-  return index.view_or_undefined(line).expand(y);
 }
 
 }  // namespace

@@ -1,25 +1,9 @@
 // Gather and scatter_add on the simulated GPU.
 #include "tests/cuda/families.h"
+#include "tests/support/indices.h"
 
 using namespace tandem;
 using namespace tandem::test;
-
-namespace {
-
-std::vector<double> some_index(std::int64_t n, std::int64_t size) {
-  std::vector<double> index;
-  for (std::int64_t i = 0; i < n; ++i) index.push_back(double((i * 7 + i / 3) % size));
-  return index;
-}
-
-// Index (M) for whole rows along `dim` of y.
-Array as_rows(const Array& index, const Shape& y, int dim) {
-  Shape line;
-  for (int d = 0; d < y.dim(); ++d) line.push_back(d == dim ? y[d] : 1);
-  return index.view_or_undefined(line).expand(y);
-}
-
-}  // namespace
 
 TEST_CASE("gather: x at the index along a dimension, every layout and type; and back") {
   const Shape x_shape{4, 3, 5};
