@@ -100,7 +100,10 @@ Kernel convolution_kernel(const Convolution& c, const typename P::primitive_desc
   k.w_is_result = c.operation == Convolution::grad_weight;
   if (packed != weight_desc(c)) {
     k.packed = without_data(packed);
-    k.repack = k.w_is_result ? dnnl::reorder(k.packed, k.w) : dnnl::reorder(k.w, k.packed);
+    const dnnl::reorder::primitive_desc repack(k.w_is_result ? k.packed : k.w,
+                                               k.w_is_result ? k.w : k.packed, own_workspace());
+    k.repack = dnnl::reorder(repack);
+    k.repack_scratch = without_data(repack.scratchpad_desc());
   }
   const bool dx = c.operation == Convolution::grad_input, forward = !dx && !k.w_is_result;
   k.arguments = {
@@ -239,12 +242,17 @@ void Kernel::run(const dnnl::stream& stream, const Array& x_values, const Array&
                  const Array& bias_values, const Array& y_values) {
   const CategoryScope scope(Category::workspace);
   const Device device = y_values.device();
-  const Array held[] = {room_for(packed, device), room_for(scratch, device)};
+  const Array held[] = {room_for(packed, device), room_for(scratch, device),
+                        room_for(repack_scratch, device)};
+  const auto repack_weights = [&](const dnnl::memory& from, const dnnl::memory& to) {
+    repack.execute(
+        stream, {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}, {DNNL_ARG_SCRATCHPAD, repack_scratch}});
+  };
   point(x, x_values), point(w, w_values), point(y, y_values);
   if (bias) point(bias, bias_values);
-  if (repack && !w_is_result) repack.execute(stream, {{DNNL_ARG_FROM, w}, {DNNL_ARG_TO, packed}});
+  if (repack && !w_is_result) repack_weights(w, packed);
   compute.execute(stream, arguments);
-  if (repack && w_is_result) repack.execute(stream, {{DNNL_ARG_FROM, packed}, {DNNL_ARG_TO, w}});
+  if (repack && w_is_result) repack_weights(packed, w);
 }
 
 }  // namespace tandem::host

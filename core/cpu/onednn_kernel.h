@@ -49,7 +49,7 @@ struct Convolution {
 // workspace. Only addresses change from call to call. No primitive: oneDNN has none that is quick.
 struct Kernel {
   dnnl::primitive compute{}, repack{};
-  dnnl::memory x{}, w{}, packed{}, bias{}, y{}, scratch{};
+  dnnl::memory x{}, w{}, packed{}, bias{}, y{}, scratch{}, repack_scratch{};
   bool w_is_result = false;
   std::unordered_map<int, dnnl::memory> arguments{};
 
