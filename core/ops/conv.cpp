@@ -57,6 +57,24 @@ MemoryFormat result_format(const Array& x, const Array& w, bool single) {
   return last ? MemoryFormat::channels_last : backend(x.device()).conv_format();
 }
 
+/// `x` as the convolution reads it, forward and for the gradient of the weight: a backend that
+/// works channels-last would copy a row-major x each time, so where both will come it is copied
+/// here, once.
+Array as_read(const Array& x, MemoryFormat result, const Tensor& weight) {
+  const bool last = result == MemoryFormat::channels_last &&
+                    backend(x.device()).conv_format() == MemoryFormat::channels_last;
+  return last && tracked(weight) ? x.to(MemoryFormat::channels_last) : x;
+}
+
+/// The gradient of a y in `format`, for the kernels: one whose elements are repeated, as that of a
+/// sum is, has no layout of its own and gets y's.
+Array dense_gradient(const Array& dy, MemoryFormat format) {
+  for (int d = 0; d < dy.dim(); ++d) {
+    if (dy.strides()[d] == 0 && dy.size(d) > 1) return dy.to(format);
+  }
+  return dense_image(dy);
+}
+
 Array input_gradient(const Window2d& win, std::int64_t groups, const ImageLike& x, const Array& w,
                      const Array& dy) {
   Array dx = x.gradient(dy);
@@ -94,18 +112,19 @@ Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias,
   check_operands(in, w, b, options.groups);
   check_one_type("conv2d", {{"x", x}, {"weight", weight}, {"bias", bias}});
   const bool single = in.dim() == 3;
-  const Array images = dense_image(single ? in.unsqueeze(0) : in), kernels = dense_image(w);
+  const Array given = dense_image(single ? in.unsqueeze(0) : in), kernels = dense_image(w);
   win.kernel = {w.size(2), w.size(3)};
-  Array y = Array::empty(result_shape(images, w, win), in.dtype(), in.device(),
-                         result_format(images, kernels, single));
+  Array y = Array::empty(result_shape(given, w, win), in.dtype(), in.device(),
+                         result_format(given, kernels, single));
+  const Array images = as_read(given, format_of(y), weight);
   count_products(y, w.shape());
   backend(in.device()).conv2d(win, options.groups, images, kernels, b, y);
   return record(
       "conv2d", single ? y.squeeze(0) : y, {x, weight, bias},
       [images = Saved::if_(tracked(weight), images), kernels = Saved::if_(tracked(x), kernels),
-       like_x = ImageLike(images), like_w = ImageLike(kernels), win, single,
+       like_x = ImageLike(given), like_w = ImageLike(kernels), win, single, format = format_of(y),
        groups = options.groups](const Array& grad, const Wanted& wanted) {
-        const Array dy = dense_image(single ? grad.unsqueeze(0) : grad);
+        const Array dy = dense_gradient(single ? grad.unsqueeze(0) : grad, format);
         std::array<Array, 3> grads;
         if (wanted[0]) {
           grads[0] = input_gradient(win, groups, like_x, kernels.get(), dy);

@@ -102,6 +102,15 @@ TEST_CASE(
   memory::empty_cache(cuda(0));
 }
 
+TEST_CASE("memory: an allocation that fails for another reason is no lack of memory") {
+  memory::empty_cache(cuda(0));
+  const std::int64_t before = bytes_in_use(cuda(0));
+  cudasim::fail_call("cudaMalloc", 1, cudaErrorUnknown);
+  CHECK(throws<DeviceError>([] { bytes(1000, cuda(0)); }, {"cudaMalloc", "cuda:0"}));
+  CHECK(bytes_in_use(cuda(0)) == before);
+  CHECK(bytes(1000, cuda(0)).defined());
+}
+
 TEST_CASE("memory: arrays may die on another thread") {
   const std::int64_t before = bytes_in_use(cuda(0));
   auto a = std::make_unique<Array>(bytes(1000, cuda(0)));

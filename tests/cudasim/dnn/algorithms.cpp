@@ -72,6 +72,12 @@ cudnnStatus_t refuse_layout(const Convolution& c) {
   return CUDNN_STATUS_SUCCESS;
 }
 
+// What a test has said of it, if that concerns so many samples.
+const Hampered* hampered(const Convolution& c, const Algorithm& algorithm) {
+  const auto it = state().hampered.find(algorithm.name);
+  return it != state().hampered.end() && c.geometry.n > it->second.samples ? &it->second : nullptr;
+}
+
 }  // namespace
 
 std::span<const Algorithm> algorithms(Direction direction) {
@@ -102,10 +108,13 @@ cudnnStatus_t refuse(const Convolution& c, const Algorithm* algorithm) {
     return unsupported(name + " does not take bfloat16");
   const bool dilated = c.descriptor.dilation[0] > 1 || c.descriptor.dilation[1] > 1;
   if (dilated && !algorithm->takes_dilation) return unsupported(name + " takes no dilation");
+  if (const Hampered* h = hampered(c, *algorithm); h && h->workspace == 0)
+    return unsupported(name + " is hampered by a test");
   return CUDNN_STATUS_SUCCESS;
 }
 
 std::size_t workspace_bytes(const Convolution& c, const Algorithm& algorithm) {
+  if (const Hampered* h = hampered(c, algorithm)) return h->workspace;
   const Geometry& g = c.geometry;
   const std::int64_t shape = g.n * g.out[0] * g.out[1] + g.k * g.c * g.window[0] * g.window[1];
   const int direction = static_cast<int>(c.direction);

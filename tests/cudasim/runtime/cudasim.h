@@ -71,6 +71,11 @@ int calls(std::string_view function);  // since reset()
 int calls_of_any();
 std::vector<std::string> functions_called();
 
+// For more than `samples` samples, cuDNN's algorithm of this documented name demands `workspace`
+// bytes, or is not supported if that is 0. Until free_algorithms() or reset().
+void hamper_algorithm(std::string_view name, int samples, std::size_t workspace);
+void free_algorithms();
+
 // Makes the device fail as a faulting kernel does: from now on every call returns `error`.
 void lose_device(int device, cudaError_t error);
 

@@ -33,6 +33,7 @@ void start(State& s, const Config& config) {
   s.violations.clear();
   s.violations_read = false;
   s.injections.clear();
+  s.hampered.clear();
   s.calls.clear();
   s.handles.clear();
   s.objects.clear();
@@ -173,6 +174,18 @@ std::vector<std::string> functions_called() {
   std::vector<std::string> names;
   for (const auto& [name, count] : state().calls) names.push_back(name);
   return names;
+}
+
+void hamper_algorithm(std::string_view name, int samples, std::size_t workspace) {
+  Quiet quiet;
+  Lock lock(state().mutex);
+  state().hampered[std::string(name)] = {samples, workspace};
+}
+
+void free_algorithms() {
+  Quiet quiet;
+  Lock lock(state().mutex);
+  state().hampered.clear();
 }
 
 void lose_device(int device, cudaError_t error) {

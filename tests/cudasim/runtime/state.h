@@ -105,6 +105,10 @@ struct Injection {
   int countdown;
   cudaError_t error;
 };
+struct Hampered {
+  int samples = 0;  // it concerns more of them only
+  std::size_t workspace = 0;
+};
 
 struct State {
   std::mutex mutex;
@@ -122,6 +126,7 @@ struct State {
   std::vector<std::string> violations;
   bool violations_read = false;
   std::map<std::string, Injection, std::less<>> injections;
+  std::map<std::string, Hampered, std::less<>> hampered;  // algorithms of cuDNN
   std::map<std::string, int, std::less<>> calls;
   int allocations_made = 0, pinned_made = 0, events_made = 0, handles_made = 0, calls_made = 0;
   std::mt19937_64 random;
