@@ -23,10 +23,11 @@ std::optional<gpu::Planes> planes_of(const Loops<2>& loops) {
   if (std::min(loops.size[row], loops.size[column]) < gpu::kLeastSide) return {};
 
   gpu::Planes planes;
-  planes.rows = std::uint32_t(loops.size[row]);
-  planes.columns = std::uint32_t(loops.size[column]);
-  planes.y_row = std::uint32_t(y[row]);
-  planes.x_column = std::uint32_t(x[column]);
+  const auto narrow = [](std::int64_t v) { return gpu::narrow<std::uint32_t>("copy", v); };
+  planes.rows = narrow(loops.size[row]);
+  planes.columns = narrow(loops.size[column]);
+  planes.y_row = narrow(y[row]);
+  planes.x_column = narrow(x[column]);
   Loops<2> outer = loops;
   --outer.dim;  // the columns
   for (std::size_t d = row; d + 1 < column; ++d) {

@@ -1,13 +1,13 @@
 #include <tandem/core/cuda/descriptors.h>
 
+#include <tandem/core/cuda/narrow.h>
 #include <tandem/core/numerics.h>
 
 namespace tandem::gpu {
 namespace {
 
 int as_int(std::int64_t size) {
-  check(size <= INT_MAX, "[conv2d] cuDNN takes no size of ", size);
-  return int(size);
+  return narrow<int>("conv2d", size);
 }
 
 void describe(const TensorDescriptor& d, const Array& t, Device device) {

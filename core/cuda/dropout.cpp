@@ -2,27 +2,10 @@
 #include <algorithm>
 
 #include <tandem/core/cuda/backend.h>
-#include <tandem/core/cuda/kernels/dropout.h>
+#include <tandem/core/cuda/dropout_pieces.h>
 #include <tandem/core/cuda/layout.h>
 
 namespace tandem {
-namespace {
-
-// f(image, images) for pieces that 32 bits can count, of `images` in all.
-template <class F>
-void for_each_images(gpu::DropoutImages part, std::int64_t images, F&& f) {
-  const std::int64_t shares = part.shares_of_one();
-  check(shares <= gpu::kMostElements, "[dropout] an image is too large: ", part.channels,
-        " channels of ", part.pixels, " pixels");
-  const std::int64_t at_once = gpu::kMostElements / shares, first_row = part.first_row;
-  for (std::int64_t i = 0; i < images; i += at_once) {
-    part.first_row = first_row + i;
-    part.images = std::uint32_t(std::min(at_once, images - i));
-    f(i, part);
-  }
-}
-
-}  // namespace
 
 void CudaBackend::dropout(const DropoutKey& key, const Array& x, Array& y) {
   gpu::refuse_float64("dropout", x);
@@ -32,16 +15,14 @@ void CudaBackend::dropout(const DropoutKey& key, const Array& x, Array& y) {
   const std::int64_t n = x.numel() / rows;
   const std::int64_t row_bytes = n * std::int64_t(size_of(x.dtype()));
   if (format_of(x) == MemoryFormat::channels_last) {
-    const gpu::DropoutImages all{key.first_row, 0, std::uint32_t(x.size(1)),
-                                 std::uint32_t(x.size(2) * x.size(3))};
-    for_each_images(all, rows, [&](std::int64_t image, const gpu::DropoutImages& part) {
+    const auto images = [&](std::int64_t image, const gpu::DropoutImages& part) {
       const std::int64_t offset = image * row_bytes;
       launch("dropout", [&](cudaStream_t on) {
         gpu::launch_dropout_images(key, x.dtype(), part, x.data() + offset, y.fresh_data() + offset,
                                    on);
       });
-    });
-    return;
+    };
+    return gpu::for_each_images(key.first_row, rows, x.size(1), x.size(2) * x.size(3), images);
   }
 
   const std::int64_t rows_at_once = std::max<std::int64_t>(1, kMostColumns / n);
@@ -52,8 +33,8 @@ void CudaBackend::dropout(const DropoutKey& key, const Array& x, Array& y) {
           .row_size = n,
           .first_row = key.first_row + row,
           .first_column = column,
-          .rows = std::uint32_t(std::min(rows_at_once, rows - row)),
-          .columns = std::uint32_t(std::min(kMostColumns, n - column)),
+          .rows = gpu::narrow<std::uint32_t>("dropout", std::min(rows_at_once, rows - row)),
+          .columns = gpu::narrow<std::uint32_t>("dropout", std::min(kMostColumns, n - column)),
       };
       launch("dropout", [&](cudaStream_t on) {
         gpu::launch_dropout(key, x.dtype(), part, x.data() + offset, y.fresh_data() + offset, on);

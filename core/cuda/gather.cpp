@@ -53,21 +53,20 @@ void CudaBackend::scatter_add(int dim, const Array& index, const Array& dy, Arra
   const auto size = std::int64_t(size_of(dx.dtype()));
   const auto scatter = [&](const Loops<3>& loops, const auto& offset, cudaStream_t s) {
     const bool rows = share_index(loops);
-    gpu::ScatterPlaces p{.lines = gpu::strided(loops),
-                         .count = std::uint32_t(index.size(dim)),
-                         .dx_step = dx.strides()[dim],
-                         .dy_step = dy.strides()[dim],
-                         .index_step = index.strides()[dim]};
+    gpu::ScatterPlaces p{
+        .lines = gpu::strided(loops),
+        .count = gpu::narrow<std::uint32_t>("scatter_add", index.size(dim), gpu::kMostElements),
+        .dx_step = dx.strides()[dim],
+        .dy_step = dy.strides()[dim],
+        .index_step = index.strides()[dim]};
     const std::int64_t most = rows ? gpu::kMostElements : gpu::kMostElements / p.lines.numel;
     for (; p.first < dx.size(dim); p.first += most) {
-      p.size = std::uint32_t(std::min(most, dx.size(dim) - p.first));
+      p.size = gpu::narrow<std::uint32_t>("scatter_add", std::min(most, dx.size(dim) - p.first));
       (rows ? gpu::launch_scatter_add_rows : gpu::launch_scatter_add)(
           dx.dtype(), p, index.data<std::int64_t>() + offset[2], dy.data() + offset[1] * size,
           dx.fresh_data() + (offset[0] + p.first * p.dx_step) * size, s);
     }
   };
-  check(index.size(dim) <= std::int64_t(gpu::kMostElements),
-        "[scatter_add] more than 2^31 indices");
   launch("scatter_add", [&](cudaStream_t s) {
     gpu::for_each_piece(
         Loops<3>({&to, &from, &at}),

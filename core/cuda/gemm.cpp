@@ -22,7 +22,9 @@ struct Operand {
     if (!fits(1, 2) && !fits(2, 1)) array = x.contiguous();
     const bool rows = fits(1, 2);  // rows are dense: they are cuBLAS's columns
     op = rows ? CUBLAS_OP_N : CUBLAS_OP_T;
-    ld = int(std::max({std::int64_t(1), array.strides()[rows ? 1 : 2], array.size(rows ? 2 : 1)}));
+    const int outer = rows ? 1 : 2, inner = rows ? 2 : 1;
+    const std::int64_t step = array.size(outer) == 1 ? 1 : array.strides()[outer];
+    ld = gpu::narrow<int>("matmul", std::max(step, array.size(inner)));
   }
   long long batch_stride() const { return array.size(0) == 1 ? 0 : array.strides()[0]; }
 
@@ -63,20 +65,19 @@ void CudaBackend::gemm(const Array& a, const Array& b, Array& c, bool accumulate
     if (!accumulate) fill(c, 0);
     return;
   }
-  check(std::max({c.size(0), m, n, k}) <= INT_MAX, "[matmul] a size is above ", INT_MAX, ": ",
-        a.shape(), " and ", b.shape());
   if (c.dtype() == DType::int64) return multiply_whole(a, b, c, accumulate);
 
+  const auto size = [](std::int64_t v) { return gpu::narrow<int>("matmul", v); };
   const Operand left(a), right(b);
   const float one = 1, beta = accumulate ? 1 : 0;
   const cudaDataType type = type_of(c.dtype());
   blas(workspace_for(c), [&](cublasHandle_t handle) {
     TANDEM_CUDA_CHECK(
         device(), cublasGemmStridedBatchedEx(
-                      handle, right.op, left.op, int(n), int(m), int(k), &one, right.array.data(),
-                      type, right.ld, right.batch_stride(), left.array.data(), type, left.ld,
-                      left.batch_stride(), &beta, c.fresh_data(), type, int(n), m * n,
-                      int(c.size(0)), compute_type(c.dtype()), CUBLAS_GEMM_DEFAULT));
+                      handle, right.op, left.op, size(n), size(m), size(k), &one,
+                      right.array.data(), type, right.ld, right.batch_stride(), left.array.data(),
+                      type, left.ld, left.batch_stride(), &beta, c.fresh_data(), type, size(n),
+                      m * n, size(c.size(0)), compute_type(c.dtype()), CUBLAS_GEMM_DEFAULT));
   });
 }
 

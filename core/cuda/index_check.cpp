@@ -12,7 +12,7 @@ std::optional<BadIndex> first_outside(CudaBackend& device, const Array& index, s
   auto* const position = reinterpret_cast<std::int64_t*>(found.fresh_data());
   for (std::int64_t start = 0; start < list.numel(); start += kMostElements) {
     const auto n = std::min<std::int64_t>(kMostElements, list.numel() - start);
-    const FoldPlan plan = plan_fold(1, std::uint32_t(n), false);
+    const FoldPlan plan = plan_fold(1, narrow<std::uint32_t>("gather", n), false);
     Array partials = partials_for(plan, device.device());
     device.launch("first_outside", [&](cudaStream_t s) {
       launch_first_outside(plan, range, data + start, position, data_of(partials), s);

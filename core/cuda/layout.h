@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include <tandem/core/cuda/kernels/strided.h>
+#include <tandem/core/cuda/narrow.h>
 #include <tandem/core/loops.h>
 
 namespace tandem::gpu {
@@ -54,10 +55,12 @@ Strided<int(N)> strided(const Loops<N>& loops) {
   s.numel = 1;
   for (int d = 0; d < loops.dim; ++d) {
     const auto from = std::size_t(loops.dim - 1 - d);
-    const auto size = std::uint32_t(loops.size[from]);
+    const auto size = narrow<std::uint32_t>("layout", loops.size[from], kMostElements);
     s.numel *= size;
     s.size[d] = Divisor(size);
-    for (std::size_t k = 0; k < N; ++k) s.stride[k][d] = std::uint32_t(loops.stride[k][from]);
+    for (std::size_t k = 0; k < N && size > 1; ++k) {  // of a size of 1 it is any number
+      s.stride[k][d] = narrow<std::uint32_t>("layout", loops.stride[k][from]);
+    }
   }
   return s;
 }

@@ -9,15 +9,16 @@ namespace {
 
 using gpu::kMostElements;
 
+std::uint32_t narrow_size(std::int64_t size) {
+  return gpu::narrow<std::uint32_t>("normalize", size, kMostElements);
+}
+
 gpu::ChannelPlaces channel_places(const Array& x) {
-  check(x.size(1) <= kMostElements && x.size(0) * x.size(2) <= kMostElements,
-        "[normalize] more than 2^31 elements in a channel, or channels: ", x.shape());
-  return {gpu::Divisor(std::uint32_t(x.size(2))), x.size(1)};
+  return {gpu::Divisor(narrow_size(x.size(2))), x.size(1)};
 }
 
 gpu::FoldPlan channel_plan(const Array& x) {
-  return gpu::plan_fold(std::uint32_t(x.size(1)), std::uint32_t(x.size(0) * x.size(2)),
-                        x.size(2) == 1);
+  return gpu::plan_fold(narrow_size(x.size(1)), narrow_size(x.size(0) * x.size(2)), x.size(2) == 1);
 }
 
 gpu::NormalWeight weight_of(const Array& w) {
@@ -36,13 +37,12 @@ template <class F>
 void for_each_normal_piece(const Array& x, F&& f) {
   const std::int64_t outer = x.size(0), channels = x.size(1), inner = x.size(2);
   constexpr std::int64_t kMost = kMostElements;
-  check(inner <= kMost, "[normalize] more than 2^31 elements in a row: ", x.shape());
-  gpu::NormalPiece piece{0, gpu::Divisor(std::uint32_t(inner)), gpu::Divisor(kMostElements), 0};
+  gpu::NormalPiece piece{0, gpu::Divisor(narrow_size(inner)), gpu::Divisor(kMostElements), 0};
   if (channels <= kMost / inner) {
-    piece.channels = gpu::Divisor(std::uint32_t(channels));
+    piece.channels = gpu::Divisor(narrow_size(channels));
     const std::int64_t size = channels * inner, most = kMost / size;
     for (std::int64_t o = 0; o < outer; o += most) {
-      piece.numel = std::uint32_t(std::min(most, outer - o) * size);
+      piece.numel = narrow_size(std::min(most, outer - o) * size);
       f(piece, o * size);
     }
     return;
@@ -50,7 +50,7 @@ void for_each_normal_piece(const Array& x, F&& f) {
   for (std::int64_t row = 0; row < outer * channels;) {
     piece.channel = row % channels;
     const std::int64_t rows = std::min(kMost / inner, channels - piece.channel);
-    piece.numel = std::uint32_t(rows * inner);
+    piece.numel = narrow_size(rows * inner);
     f(piece, row * inner);
     row += rows;
   }

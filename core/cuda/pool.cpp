@@ -9,18 +9,15 @@ namespace {
 constexpr std::int64_t kMostSize = 1 << 28;  // of windows and images: positions are 32-bit
 
 gpu::Images images(const Array& a) {
-  const auto size = [&](int d) { return gpu::Divisor(std::uint32_t(a.size(d))); };
+  const auto size = [&](int d) {
+    return gpu::Divisor(gpu::narrow<std::uint32_t>("pool", a.size(d), gpu::kMostElements));
+  };
   const Shape& s = a.strides();
   return {size(1), size(2), size(3), s[0], s[1], s[2], s[3]};
 }
 
-std::int32_t narrow_size(const char* op, std::int64_t v) {
-  check(v <= kMostSize, "[", op, "] a size of ", v, " is too large for a window on CUDA");
-  return std::int32_t(v);
-}
-
 gpu::PoolWindow window_of(const char* op, const Window2d& w) {
-  const auto narrow = [op](std::int64_t v) { return narrow_size(op, v); };
+  const auto narrow = [op](std::int64_t v) { return gpu::narrow<std::int32_t>(op, v, kMostSize); };
   return {narrow(w.kernel.h),  narrow(w.kernel.w),  narrow(w.stride.h),   narrow(w.stride.w),
           narrow(w.padding.h), narrow(w.padding.w), narrow(w.dilation.h), narrow(w.dilation.w)};
 }
@@ -34,13 +31,13 @@ gpu::AverageWindow window_of(const char* op, const AverageRule& rule) {
 template <class F>
 void for_each_batch(const char* op, const Array& big, const Array& small, const Array& written,
                     F&& f) {
-  const std::int64_t n = written.size(0), elements = written.numel() / n;
-  check(elements <= std::int64_t(gpu::kMostElements), "[", op, "] an image of ", elements,
-        " elements is too large for CUDA");
-  for (int d : {2, 3}) narrow_size(op, big.size(d));
+  const std::int64_t n = written.size(0);
+  const auto elements = gpu::narrow<std::uint32_t>(op, written.numel() / n, gpu::kMostElements);
+  for (int d : {2, 3}) gpu::narrow<std::int32_t>(op, big.size(d), kMostSize);
   const std::int64_t most = gpu::kMostElements / elements;
   for (std::int64_t i = 0; i < n; i += most) {
-    f(gpu::PoolPlaces{images(big), images(small), std::uint32_t(std::min(most, n - i)),
+    f(gpu::PoolPlaces{images(big), images(small),
+                      gpu::narrow<std::uint32_t>(op, std::min(most, n - i)),
                       written.strides()[1] < written.strides()[3]},
       i);
   }

@@ -13,8 +13,8 @@ gpu::RescaleTable table_of(std::span<Array> xs) {
   for (Array& x : xs) {
     gpu::refuse_float64("rescale", x);
     const std::int64_t size = x.numel();
-    const auto chunks =
-        std::uint32_t((size + gpu::kRescaleChunk - 1) / std::int64_t(gpu::kRescaleChunk));
+    constexpr auto kChunk = std::int64_t(gpu::kRescaleChunk);
+    const auto chunks = gpu::narrow<std::uint32_t>("rescale", (size + kChunk - 1) / kChunk);
     table.tensor[table.tensors++] = {x.fresh_data(), size, table.chunks, chunks};
     table.chunks += chunks;
     table.packed &= size == 0 || gpu::is_aligned(x.data());

@@ -1,41 +1,19 @@
 // Softmax along the last dimension, and the negative log-likelihood of given classes.
 #include <tandem/core/cuda/backend.h>
 #include <tandem/core/cuda/index_check.h>
-#include <tandem/core/cuda/kernels/softmax.h>
 #include <tandem/core/cuda/layout.h>
+#include <tandem/core/cuda/rows.h>
 
 namespace tandem {
 namespace {
 
-// Calls f(places, offsets of the first elements in bytes) for rows of arrays of one shape and type.
-template <std::size_t N, class F>
-void for_each_rows(const std::array<const Array*, N>& arrays, F&& f) {
-  std::array<Array, N> first;
-  std::array<const Array*, N> pointers;
-  const int last = arrays[0]->dim() - 1;
-  const std::int64_t length = arrays[0]->size(last);
-  check(length <= std::int64_t(gpu::kMostElements), "[softmax] rows are too long: ", length);
-  for (std::size_t a = 0; a < N; ++a) {
-    first[a] = arrays[a]->narrow(last, 0, 1);
-    pointers[a] = &first[a];
-  }
-  gpu::for_each_piece(Loops<N>(pointers), [&](const Loops<N>& loops, auto offset) {
-    gpu::RowPlaces<int(N)> places{gpu::strided(loops), std::uint32_t(length), {}};
-    for (std::size_t a = 0; a < N; ++a) {
-      places.stride[a] = arrays[a]->strides()[last];
-      offset[a] *= std::int64_t(size_of(arrays[a]->dtype()));
-    }
-    f(places, offset);
-  });
-}
-
 gpu::NllPlaces nll_places(const Array& logp, const Array& target, const Array& loss,
                           const Array& row_weight, std::int64_t ignore_index) {
-  constexpr std::int64_t kMost = gpu::kMostElements;
-  check(logp.size(0) <= kMost && logp.size(1) <= kMost,
-        "[cross_entropy] too many elements: ", logp.shape());
-  return {.rows = std::uint32_t(logp.size(0)),
-          .classes = gpu::Divisor(std::uint32_t(std::max<std::int64_t>(logp.size(1), 1))),
+  const auto narrow = [](std::int64_t size) {
+    return gpu::narrow<std::uint32_t>("cross_entropy", size, gpu::kMostElements);
+  };
+  return {.rows = narrow(logp.size(0)),
+          .classes = gpu::Divisor(std::max(narrow(logp.size(1)), 1u)),
           .logp_row = logp.strides()[0],
           .logp_class = logp.strides()[1],
           .target = target.strides()[0],
@@ -51,7 +29,7 @@ void CudaBackend::softmax(bool log, const Array& x, Array& y) {
   if (y.numel() == 0) return;
   gpu::refuse_float64("softmax", x);
   launch("softmax", [&](cudaStream_t s) {
-    for_each_rows<2>({&y, &x}, [&](const gpu::RowPlaces<2>& places, const auto& offset) {
+    gpu::for_each_rows<2>({&y, &x}, [&](const gpu::RowPlaces<2>& places, const auto& offset) {
       gpu::launch_softmax(log, x.dtype(), places, x.data() + offset[1], y.fresh_data() + offset[0],
                           s);
     });
@@ -62,7 +40,7 @@ void CudaBackend::softmax_grad(bool log, const Array& y, const Array& dy, Array&
   if (dx.numel() == 0) return;
   gpu::refuse_float64("softmax", y);
   launch("softmax_grad", [&](cudaStream_t s) {
-    for_each_rows<3>({&dx, &y, &dy}, [&](const gpu::RowPlaces<3>& places, const auto& offset) {
+    gpu::for_each_rows<3>({&dx, &y, &dy}, [&](const gpu::RowPlaces<3>& places, const auto& offset) {
       gpu::launch_softmax_grad(log, y.dtype(), places, y.data() + offset[1], dy.data() + offset[2],
                                dx.fresh_data() + offset[0], s);
     });
@@ -95,7 +73,7 @@ void CudaBackend::nll_grad(const Array& target, const Array& row_weight, std::in
   const std::int64_t most = gpu::kMostElements / dlogp.size(1);
   launch("nll_grad", [&](cudaStream_t s) {
     for (std::int64_t row = 0; row < dlogp.size(0); row += most) {
-      places.rows = std::uint32_t(std::min(most, dlogp.size(0) - row));
+      places.rows = gpu::narrow<std::uint32_t>("nll", std::min(most, dlogp.size(0) - row));
       gpu::launch_nll_grad(
           dlogp.dtype(), places, target.data<std::int64_t>() + row * places.target,
           row_weight.data<float>() + row * places.row_weight,

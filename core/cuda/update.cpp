@@ -41,7 +41,7 @@ void CudaBackend::update(UpdateOp op, std::span<UpdateItem> items) {
     table.tensor[table.tensors] = t;
     table.coefficients[table.tensors] = item.c;
     ++table.tensors;
-    table.chunks += std::uint32_t((t.size - 1) / gpu::kUpdateChunk + 1);
+    table.chunks += gpu::narrow<std::uint32_t>("update", (t.size - 1) / gpu::kUpdateChunk + 1);
     if (table.tensors == gpu::kUpdateTensors || table.chunks >= kMostChunks) flush();
   }
   flush();

@@ -133,3 +133,14 @@ TEST_CASE("gemm: the order of additions is the same on every device") {
   CHECK(close(Tensor(c), product(s, doubles(a), doubles(b)), {1e-5, 1e-5}));
   CHECK(bits_equal(gemm(a.to(cuda(1)), b.to(cuda(1))), c));
 }
+
+// Strides of a size of 1 are anything; cut to 32 bits these would be 2.
+TEST_CASE("gemm: a view of one row may have any stride between rows") {
+  const std::int64_t huge = (std::int64_t(1) << 32) + 2;
+  const Array row =
+      array_of({1, 2, 3}, {3}, float32, cuda(0)).as_strided({1, 1, 3}, {huge, huge, 1}, 0);
+  const Array matrix = array_of({1, 2, 3, 4, 5, 6}, {1, 3, 2}, float32, cuda(0));
+  CHECK(doubles(gemm(row, matrix)) == std::vector<double>{22, 28});
+  const Array column = row.transpose(1, 2);
+  CHECK(doubles(gemm(column, row)) == std::vector<double>{1, 2, 3, 2, 4, 6, 3, 6, 9});
+}

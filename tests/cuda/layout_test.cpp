@@ -1,7 +1,9 @@
 // How work is described to kernels: division by known numbers, and pieces that 32 bits can count.
 #include <doctest/doctest.h>
 
+#include <tandem/core/cuda/dropout_pieces.h>
 #include <tandem/core/cuda/layout.h>
+#include <tandem/core/cuda/rows.h>
 
 #include "tests/support/check.h"
 
@@ -124,5 +126,56 @@ TEST_CASE("layout: larger work is cut into pieces that hold every element once")
 TEST_CASE("layout: pieces of one long run stay aligned for packs") {
   for (const Piece& piece : pieces_of(large({(std::int64_t(1) << 33) + 5}))) {
     CHECK(piece.offsets[0] % 16 == 0);
+  }
+}
+
+TEST_CASE("layout: a number becomes a smaller one if it fits, else an error names op and number") {
+  CHECK(gpu::narrow<int>("test", 2147483647) == 2147483647);
+  CHECK(gpu::narrow<std::uint32_t>("test", 0xffffffff) == 0xffffffffu);
+  const auto refused = [](auto&& f) { return throws<UsageError>(f, {"[test]", "is too large"}); };
+  CHECK(refused([] { gpu::narrow<int>("test", 2147483648); }));
+  CHECK(refused([] { gpu::narrow<std::uint32_t>("test", std::int64_t(1) << 32); }));
+  CHECK(refused([] { gpu::narrow<std::uint32_t>("test", -1); }));
+  CHECK(refused([] { gpu::narrow<int>("test", 11, 10); }));
+}
+
+// 4 GB of which nothing is touched. Every second element of it is a row: two elements, 2^32 apart.
+TEST_CASE("layout: rows may have strides beyond 32 bits") {
+  const std::int64_t far = std::int64_t(1) << 32;
+  const Array block = Array::empty({far + 8}, uint8, cpu(0));
+  const Array x = block.as_strided({4, 2}, {2, far}, 1);
+  int calls = 0;
+  gpu::for_each_rows<1>({&x}, [&](const gpu::RowPlaces<1>& places, const auto& offset) {
+    ++calls;
+    CHECK(places.rows.numel == 4);
+    CHECK(places.rows.stride[0][0] == 2);
+    CHECK(places.length == 2);
+    CHECK(places.stride[0] == far);
+    CHECK(offset[0] == 0);
+  });
+  CHECK(calls == 1);
+  memory::empty_cache(cpu(0));
+}
+
+TEST_CASE("layout: images that 32 bits cannot count are refused, or cut into pieces") {
+  const std::int64_t far = std::int64_t(1) << 32;
+  const auto cut = [](std::int64_t images, std::int64_t channels, std::int64_t pixels) {
+    std::int64_t at = 0;
+    gpu::for_each_images(5, images, channels, pixels, [&](std::int64_t first, const auto& part) {
+      CHECK(first == at);
+      CHECK(part.first_row == 5 + at);
+      CHECK(part.images * part.shares_of_one() <= gpu::kMostElements);
+      at += part.images;
+    });
+    CHECK(at == images);
+  };
+  cut(3, 4, 7);
+  cut(1000, 300, 100001);
+  for (const auto& [channels, pixels] : {std::pair{std::int64_t(2), far},
+                                         {far, std::int64_t(2)},
+                                         {std::int64_t(2), far + 3},
+                                         {std::int64_t(8), far / 4}}) {
+    CHECK(throws<UsageError>([&, c = channels, p = pixels] { cut(2, c, p); },
+                             {"[dropout]", "too large"}));
   }
 }

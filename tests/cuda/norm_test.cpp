@@ -58,6 +58,25 @@ TEST_CASE("moments: a large mean costs no digits") {
   }
 }
 
+// With d = x - mean the kernel takes sum d^2 - (sum d)^2 / n. Here x is constant: d is what
+// rounding the mean left, and of numbers around 1e-17 its square is 0, but (sum d)^2 / n is not.
+TEST_CASE("moments: the variance of a constant is 0, and never negative") {
+  std::vector<double> x;
+  for (const double u : random_doubles(64, 26, 1e-17, 9e-17)) x.insert(x.end(), 1000, u);
+  x.insert(x.end(), 1000, 1e6), x.insert(x.end(), 1000, 1e6 + 0.0625);
+  for (const Shape& shape : {Shape{1, 66, 1000}, Shape{1000, 66, 1}}) {
+    CAPTURE(shape);
+    const Side gpu{cuda(0), float32};
+    const Array rows = gpu.array(x, {66, 1000}, float32);
+    const Array lying = shape[2] == 1 ? rows.transpose(0, 1).contiguous() : rows;
+    const auto m = moments_of(gpu, lying.view_or_undefined(shape));
+    for (const double m2 : doubles(m[1])) {
+      CHECK(m2 >= 0);
+      CHECK(m2 < 1e-30);
+    }
+  }
+}
+
 namespace {
 
 enum class Weights { none, by_channel, by_position };

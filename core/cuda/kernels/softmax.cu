@@ -15,13 +15,11 @@ constexpr int kWideBlock = 1024;  // for the longest rows
 template <class T>
 struct Row {
   T* first;
-  std::uint32_t stride;
+  std::int64_t stride;
 
-  __device__ float operator[](std::uint32_t i) const {
-    return float(first[std::size_t(i) * stride]);
-  }
+  __device__ float operator[](std::uint32_t i) const { return float(first[i * stride]); }
   __device__ void put(std::uint32_t i, float v) const {
-    first[std::size_t(i) * stride] = convert<std::remove_const_t<T>>(v);
+    first[i * stride] = convert<std::remove_const_t<T>>(v);
   }
 };
 

@@ -13,7 +13,7 @@ template <int K>
 struct RowPlaces {
   Strided<K> rows;  // rows.numel of them
   std::uint32_t length = 0;
-  std::uint32_t stride[K]{};
+  std::int64_t stride[K]{};
 };
 
 /// y = softmax(x) or log_softmax(x) along rows; places: y, x.
