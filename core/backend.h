@@ -78,7 +78,8 @@ class Backend : public RawMemory {
   /// `storage` is read by work on `stream` so far: its memory lives until that work is done.
   virtual void record_use(const Storage&, Stream) {}
   /// Work of threads that have a StreamGuard goes onto `stream` from now on: it begins after what
-  /// was submitted so far. And back: what is submitted from now on begins after its work.
+  /// this device and the thread's current stream have been given so far. And back, once `stream` is
+  /// not the current one any more: what that is given from now on begins after its work.
   virtual void lend_to(Stream) {}
   virtual void take_back_from(Stream) noexcept {}
 

@@ -1,21 +1,26 @@
 #include <tandem/core/stream.h>
 
-#include <utility>
-
 #include <tandem/core/backend.h>
 #include <tandem/core/error.h>
 
 namespace tandem {
 
-StreamGuard::StreamGuard(Device device, void* stream) {
+StreamGuard::StreamGuard(Device device, void* stream)
+    : state_{device, stream, thread_state().streams} {
   check(stream != nullptr, "[StreamGuard] no stream for ", device);
   backend(device).lend_to({device, stream});
-  before_ = std::exchange(thread_state().stream, {device, stream});
+  thread_state().streams = &state_;
 }
 
 StreamGuard::~StreamGuard() {
-  const StreamState mine = std::exchange(thread_state().stream, before_);
-  existing_backend(mine.device).take_back_from({mine.device, mine.handle});
+  thread_state().streams = state_.outer;
+  existing_backend(state_.device).take_back_from({state_.device, state_.handle});
+}
+
+void* guarded_stream(Device device) {
+  const StreamState* s = thread_state().streams;
+  while (s != nullptr && s->device != device) s = s->outer;
+  return s ? s->handle : nullptr;
 }
 
 }  // namespace tandem

@@ -16,8 +16,11 @@
 
 namespace tandem {
 
-/// Work of this thread on `device` goes onto `stream` while the guard lives. Guards nest; the
-/// innermost counts. REQUIRES: `stream` is a cudaStream_t of the device's GPU, not null.
+/// Work of this thread on `device` goes onto `stream` while the guard lives. Guards nest: of those
+/// for a device the innermost counts, its work begins after what the one around it has been given,
+/// and what that one is given later begins after it. A guard leaves other devices alone.
+/// REQUIRES: `stream` is a cudaStream_t of the device's GPU, not null. Guards end in reverse order,
+/// on the thread that made them.
 class StreamGuard {
  public:
   StreamGuard(Device device, void* stream);
@@ -26,7 +29,10 @@ class StreamGuard {
   StreamGuard& operator=(const StreamGuard&) = delete;
 
  private:
-  StreamState before_;
+  StreamState state_;
 };
+
+/// The stream that this thread's guards have put in the place of the device's own; null: none.
+void* guarded_stream(Device device);
 
 }  // namespace tandem

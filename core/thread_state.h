@@ -35,10 +35,12 @@ struct AutocastState {
   CastCache* casts = nullptr;                  // of this thread; null: casts are not kept
 };
 
-/// The queue that a StreamGuard has put in the place of a device's own; see stream.h.
+/// A queue that a StreamGuard has put in the place of a device's own; see stream.h. It lies in the
+/// guard, and leads to those of the guards around it.
 struct StreamState {
   Device device{};
-  void* handle = nullptr;  // null: no guard
+  void* handle = nullptr;
+  const StreamState* outer = nullptr;
 };
 
 struct ThreadState {
@@ -48,7 +50,7 @@ struct ThreadState {
   std::uint32_t random_calls = 0;  // dropouts (and, in replicas, factories) so far: see random.h
   ReplicaContext replica{};
   AutocastState autocast{};
-  StreamState stream{};
+  const StreamState* streams = nullptr;  // of the innermost StreamGuard; null: none
 };
 
 /// This thread's state. Trivially destructible, so it is usable while the program ends.

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include <tandem/core/thread_state.h>
+#include <tandem/core/stream.h>
 
 namespace tandem {
 
@@ -30,9 +30,8 @@ CudaBackend::~CudaBackend() {
 // ---- order
 
 cudaStream_t CudaBackend::stream() {
-  const StreamState& guard = thread_state().stream;
-  const bool mine = guard.handle != nullptr && guard.device == device();
-  return mine ? static_cast<cudaStream_t>(guard.handle) : compute_;
+  void* guest = guarded_stream(device());
+  return guest ? static_cast<cudaStream_t>(guest) : compute_;
 }
 
 Event CudaBackend::record(Stream on) {
@@ -57,9 +56,12 @@ void CudaBackend::wait(Stream on, const Event& event) {
             device());
 }
 
+// A guest may be taken away while this waits: so not for the stream, for an event.
 void CudaBackend::synchronize() {
-  for (const cudaStream_t guest : guests()) {
-    TANDEM_CUDA_CHECK(device(), cudaStreamSynchronize(guest));
+  std::vector<gpu::Mark> marks;
+  for_each_guest([&](cudaStream_t guest) { marks.push_back(events_->record(guest)); });
+  for (const gpu::Mark& mark : marks) {
+    TANDEM_CUDA_CHECK(device(), cudaEventSynchronize(mark.get()));
   }
   TANDEM_CUDA_CHECK(device(), cudaStreamSynchronize(compute_));
 }
@@ -68,7 +70,9 @@ void CudaBackend::synchronize() {
 
 void CudaBackend::lend_to(Stream stream) {
   const auto guest = static_cast<cudaStream_t>(stream.handle);
+  const cudaStream_t around = this->stream();
   gpu::wait(guest, events_->record(compute_), device());
+  if (around != compute_) gpu::wait(guest, events_->record(around), device());
   const std::lock_guard lock(guests_mutex_);
   guests_.push_back(guest);
   ++guest_count_;
@@ -77,19 +81,13 @@ void CudaBackend::lend_to(Stream stream) {
 void CudaBackend::take_back_from(Stream stream) noexcept {
   const auto guest = static_cast<cudaStream_t>(stream.handle);
   try {
-    gpu::wait(compute_, events_->record(guest), device());
+    gpu::wait(this->stream(), events_->record(guest), device());
   } catch (...) {
     gpu::ignored(cudaStreamSynchronize(guest));
   }
   const std::lock_guard lock(guests_mutex_);
   guests_.erase(std::find(guests_.begin(), guests_.end(), guest));
   --guest_count_;
-}
-
-std::vector<cudaStream_t> CudaBackend::guests() {
-  if (guest_count_.load() == 0) return {};
-  const std::lock_guard lock(guests_mutex_);
-  return guests_;
 }
 
 // ---- memory
@@ -133,14 +131,13 @@ void CudaBackend::record_use(const Storage& storage, Stream by) {
 
 // Whoever frees it may have been told to do so by a thread whose work is on a guest.
 void CudaBackend::released(void* data) noexcept {
-  if (guest_count_.load() == 0) return;
-  for (const cudaStream_t guest : guests()) {
+  for_each_guest([&](cudaStream_t guest) {
     try {
       blocks_.mark(data, events_->record(guest));
     } catch (...) {
       gpu::ignored(cudaStreamSynchronize(guest));
     }
-  }
+  });
 }
 
 void CudaBackend::reused(void* data) {

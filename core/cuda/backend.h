@@ -146,7 +146,15 @@ class CudaBackend final : public Backend {
   cublasHandle_t blas_handle(const Array& workspace);
   cudnnHandle_t dnn_handle();
   void close_libraries() noexcept;
-  std::vector<cudaStream_t> guests();
+
+  // f(stream) for the stream of each StreamGuard that lives. None of them ends meanwhile, so the
+  // stream exists; f must not wait, nor take or free memory.
+  template <class F>
+  void for_each_guest(F f) {
+    if (guest_count_.load() == 0) return;
+    const std::lock_guard lock(guests_mutex_);
+    for (const cudaStream_t guest : guests_) f(guest);
+  }
 
   int gpu_;
   int multiprocessors_ = 0;
