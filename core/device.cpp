@@ -36,10 +36,15 @@ Registry& registry() {
   static Registry* r = [] {
     auto* made = new Registry;
     made->factories[std::size_t(DeviceKind::cpu)] = {cpu_count, nullptr, make_cpu_backend};
-    pthread_atfork(nullptr, nullptr, [] { registry().forked.store(true); });
     return made;
   }();
   return *r;
+}
+
+// Called when devices, or the driver behind them, are used; that a backend is linked is no use yet.
+void watch_forks() {
+  static const int status = pthread_atfork(nullptr, nullptr, [] { registry().forked.store(true); });
+  (void)status;
 }
 
 std::optional<int> read_environment(const char* variable, int most) {
@@ -65,7 +70,7 @@ Backend& make_backend(Device d) {
   if (Backend* b = slot.load(std::memory_order_acquire)) return *b;
   const BackendFactory& factory = r.factories[std::size_t(d.kind)];
   if (d.kind == DeviceKind::cuda) {
-    const int n = factory.count ? factory.count() : 0;
+    const int n = device_count(cuda);
     check<DeviceError>(n > 0, "[device] ", d, " does not exist: ",
                        factory.why_unavailable ? factory.why_unavailable()
                                                : std::string("not linked with tandem::cuda"));
@@ -73,6 +78,7 @@ Backend& make_backend(Device d) {
                        " CUDA devices. TANDEM_CUDA_DEVICES_PER_GPU adds logical ones");
   }
   r.in_use.store(true);
+  watch_forks();
   Backend* made = factory.make(d, std::int64_t(r.options.memory_limit.value_or(0))).release();
   slot.store(made, std::memory_order_release);
   return *made;
@@ -108,6 +114,7 @@ Device Device::parse(std::string_view text) {
 }
 
 int device_count(DeviceKind kind) {
+  watch_forks();
   const BackendFactory& factory = registry().factories[std::size_t(kind)];
   return factory.count ? factory.count() : 0;
 }
@@ -121,7 +128,7 @@ std::vector<Device> all_devices(DeviceKind kind) {
 std::string cuda_unavailable_reason() {
   const BackendFactory& factory = registry().factories[std::size_t(DeviceKind::cuda)];
   if (!factory.count) return "not linked with tandem::cuda";
-  if (factory.count() > 0) return "";
+  if (device_count(cuda) > 0) return "";
   return factory.why_unavailable();
 }
 

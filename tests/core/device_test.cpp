@@ -143,6 +143,16 @@ TEST_CASE("device: after fork() the first call in the child throws") {
   CHECK(Array::empty({1}, float32, cpu(0)).defined());  // the parent is as it was
 }
 
+TEST_CASE("device alone: forked" * doctest::skip()) {
+  register_backend(DeviceKind::cuda, {});  // as programs that are linked with one do before main()
+  CHECK(in_child([] {
+          return str(Array::full({1}, 3, int64, cpu(0)).to_vector<std::int64_t>()[0]);
+        }) == "3");
+}
+TEST_CASE("device: a child may use devices if its parent was only linked with a backend") {
+  CHECK(passes_alone("device alone: forked"));
+}
+
 TEST_CASE("device: shutdown_devices returns cached memory, and devices keep working") {
   { const Array big = Array::empty({1 << 20}, float32, cpu(9)); }
   shutdown_devices();
