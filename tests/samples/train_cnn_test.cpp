@@ -1,0 +1,94 @@
+// The sample train_cnn, as people run it: five steps on simulated GPUs end where the CPU's do.
+#include <doctest/doctest.h>
+
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+
+#include "tests/support/check.h"
+
+#include <tandem/tandem.h>
+
+using namespace tandem;
+using namespace tandem::test;
+
+namespace {
+
+struct Trained {
+  std::string says;
+  nn::StateDict weights;
+};
+
+// A folder that goes when the test ends.
+struct Folder {
+  const std::filesystem::path path =
+      std::filesystem::temp_directory_path() / ("train_cnn_test." + std::to_string(getpid()));
+  Folder() { std::filesystem::create_directories(path); }
+  ~Folder() { std::filesystem::remove_all(path); }
+};
+
+// 160 rows to train on, five batches of 32, and the 360 for testing.
+std::string few_digits(const Folder& folder) {
+  const std::string path = folder.path / "few.csv";
+  std::ifstream all(TANDEM_DIGITS);
+  std::ofstream few(path);
+  std::string line;
+  for (int i = 0; i < 160 + 360 && std::getline(all, line); ++i) few << line << "\n";
+  return path;
+}
+
+Trained run(const char* program, const std::string& devices, const Folder& folder) {
+  const std::string weights = folder.path / "weights.safetensors";
+  const std::string command = std::string("'") + program + "' --epochs 1 --batch 32 --data '" +
+                              few_digits(folder) + "' --devices " + devices + " --save '" +
+                              weights + "' 2>&1";
+  FILE* said = popen(command.c_str(), "r");
+  REQUIRE(said);
+  Trained trained;
+  for (int c; (c = std::fgetc(said)) != EOF;) trained.says += char(c);
+  INFO(trained.says);
+  REQUIRE(pclose(said) == 0);
+  trained.weights = io::load_state_dict(weights);
+  return trained;
+}
+
+double epoch_loss(const Trained& trained) {
+  const std::string word = "epoch  1  loss ";
+  const std::size_t at = trained.says.find(word);
+  REQUIRE(at != std::string::npos);
+  return std::stod(trained.says.substr(at + word.size()));
+}
+
+// Adam moves a weight by up to lr = 1e-3 a step, whatever the size of its gradient: where that is
+// hardly more than rounding, rounding is seen. So a single weight may be off by a hundredth of the
+// five steps, and all of them together by a thousandth of one.
+void check_equal(const Trained& gpu, const Trained& cpu) {
+  CHECK(contains(gpu.says, "cuda:0"));
+  CHECK(std::abs(epoch_loss(gpu) - epoch_loss(cpu)) <= 2e-4);
+  REQUIRE(gpu.weights.size() == cpu.weights.size());
+  for (const auto& [name, expected] : cpu.weights) {
+    CAPTURE(name);
+    const std::vector<double> a = doubles(gpu.weights.at(name)), b = doubles(expected);
+    REQUIRE(a.size() == b.size());
+    double most = 0, sum = 0;
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      most = std::max(most, std::abs(a[i] - b[i]));
+      sum += (a[i] - b[i]) * (a[i] - b[i]);
+    }
+    CHECK(most <= 5e-5);
+    CHECK(std::sqrt(sum / double(a.size())) <= 1e-6);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("train_cnn: five steps on one and on two simulated GPUs equal the CPU's") {
+  const Folder folder;
+  const Trained cpu = run(TANDEM_TRAIN_CNN, "cpu:0", folder);
+  CHECK(contains(cpu.says, "cpu:0"));
+  check_equal(run(TANDEM_TRAIN_CNN_ON_CUDASIM, "cuda:0", folder), cpu);
+  check_equal(run(TANDEM_TRAIN_CNN_ON_CUDASIM, "cuda:0,cuda:1", folder), cpu);
+}
