@@ -67,6 +67,16 @@ void check_zip(ZipOp op, const char* name, const Array& a, const Array& b) {
   check_domain(name, kZipDomains[std::size_t(op)], a.dtype());
 }
 
+// x's shape with 1 in the dimensions that have to go to make `shape` of it.
+Shape kept_sizes(const Array& x, const Shape& shape) {
+  const int lead = x.dim() - shape.dim();
+  Shape kept = x.shape();
+  for (int i = 0; i < x.dim(); ++i) {
+    if (i < lead || shape[i - lead] == 1) kept[i] = 1;
+  }
+  return kept;
+}
+
 }  // namespace
 
 void check_arithmetic(const char* op, DType dtype) {
@@ -143,6 +153,12 @@ Array zip_grad(ZipOp op, const char* name, int operand, const Array& a, const Ar
   return dx;
 }
 
+void relu_(Array& x) {
+  check_writable("relu_", x);
+  backend(x.device()).map(map_op<Relu>, {}, x, x);
+  x.storage()->raise_version();
+}
+
 void zip_(ZipOp op, const char* name, Array& a, const Array& b) {
   check_zip(op, name, a, b);
   check_writable(name, a);
@@ -207,14 +223,17 @@ Array arg_reduce(bool largest, const Array& x, int dim, bool keepdim) {
 
 Array sum_to(const Array& x, const Shape& shape) {
   if (x.shape() == shape) return x;
-  const int lead = x.dim() - shape.dim();
-  Shape kept = x.shape();
-  for (int i = 0; i < x.dim(); ++i) {
-    if (i < lead || shape[i - lead] == 1) kept[i] = 1;
-  }
-  Array y = Array::empty(kept, x.dtype(), x.device());
+  Array y = Array::empty(kept_sizes(x, shape), x.dtype(), x.device());
   backend(x.device()).reduce(reduce_op<SumRule>, x, y);
   return y.view_or_undefined(shape);
+}
+
+std::pair<Array, Array> relu_grad_sums(const Array& y, const Array& dy, const Shape& shape) {
+  check_same_device("relu", {&y, &dy});
+  Array dz = result_like(dy.shape(), dy.dtype(), {&y, &dy});
+  Array sums = Array::empty(kept_sizes(dy, shape), dy.dtype(), dy.device());
+  backend(dy.device()).relu_grad_sums(y, dy, dz, sums);
+  return {dz, sums.view_or_undefined(shape)};
 }
 
 // ---- matrices, rows

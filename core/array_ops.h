@@ -7,6 +7,7 @@
 #pragma once
 
 #include <span>
+#include <utility>
 #include <vector>
 
 #include <tandem/core/array.h>
@@ -23,6 +24,11 @@ Array zip(ZipOp op, const char* name, const Array& a, const Array& b);
 /// Of the broadcast shape; sum_to() brings it back to the operand's.
 Array zip_grad(ZipOp op, const char* name, int operand, const Array& a, const Array& b,
                const Array& dy);
+/// x = max(x, 0) in place.
+void relu_(Array& x);
+/// The gradient dz of y = relu(z), and its sum_to(`shape`), in one pass where the backend can.
+/// dz lies as y does.
+std::pair<Array, Array> relu_grad_sums(const Array& y, const Array& dy, const Shape& shape);
 /// a = f(a, b) in place: one write of a's slot. b broadcasts to a, and may overlap it.
 void zip_(ZipOp op, const char* name, Array& a, const Array& b);
 

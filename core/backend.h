@@ -106,9 +106,15 @@ class Backend : public RawMemory {
   virtual void cast(const Array& x, Array& y) = 0;
   virtual void fill(Array& y, double value) = 0;
 
+  /// y = f(x); y may be x itself.
   virtual void map(MapOp op, Scalars s, const Array& x, Array& y) = 0;
   /// dx = f'(saved) dy, where `saved` is what the rule saves (undefined for Saves::nothing).
   virtual void map_grad(MapOp op, Scalars s, const Array& saved, const Array& dy, Array& dx) = 0;
+  /// map_grad() of Relu, y being its output, and the sums of dx as reduce() takes them.
+  virtual void relu_grad_sums(const Array& y, const Array& dy, Array& dx, Array& sums) {
+    map_grad(map_op<Relu>, {}, y, dy, dx);
+    reduce(reduce_op<SumRule>, dx, sums);
+  }
   /// y = f(a, b), all of y's shape; y may be a itself (in place).
   virtual void zip(ZipOp op, const Array& a, const Array& b, Array& y) = 0;
   /// The derivative with respect to operand 0 (a) or 1 (b) times dy, of dy's shape.

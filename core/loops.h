@@ -26,12 +26,15 @@ struct Loops {
     const Shape& shape = arrays[0]->shape();
     std::array<int, kMaxDims> order{};
     int n = 0;
-    for (int i = 0; i < shape.dim(); ++i) {
-      if (shape[i] != 1) order[std::size_t(n++)] = i;
-    }
     const Shape& key = arrays[0]->strides();
-    std::stable_sort(order.begin(), order.begin() + n,
-                     [&](int a, int b) { return key[a] > key[b]; });
+    for (int i = 0; i < shape.dim(); ++i) {
+      if (shape[i] == 1) continue;
+      int at = n++;  // sorted by insertion: stable, and std::stable_sort would allocate
+      for (; at > 0 && key[order[std::size_t(at - 1)]] < key[i]; --at) {
+        order[std::size_t(at)] = order[std::size_t(at - 1)];
+      }
+      order[std::size_t(at)] = i;
+    }
     for (int k = 0; k < n; ++k) {
       const int i = order[std::size_t(k)];
       if (dim > 0 && joins(arrays, i, shape[i])) {

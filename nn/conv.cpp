@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include <tandem/core/memory.h>
-#include <tandem/core/ops/conv.h>
 #include <tandem/core/ops/factories.h>
 #include <tandem/nn/init.h>
 
@@ -34,8 +33,11 @@ Conv2d::Conv2d(std::int64_t in_channels, std::int64_t out_channels, Size2d kerne
 }
 
 Tensor Conv2d::forward(const Tensor& x) {
-  return conv2d(x, weight, bias,
-                {.stride = stride, .padding = padding, .dilation = dilation, .groups = groups});
+  return conv2d(x, weight, bias, options());
+}
+
+ConvOptions Conv2d::options() const {
+  return {.stride = stride, .padding = padding, .dilation = dilation, .groups = groups};
 }
 
 void Conv2d::visit(Visitor& v) {

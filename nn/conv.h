@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 
+#include <tandem/core/ops/conv.h>
 #include <tandem/core/window.h>
 #include <tandem/nn/module.h>
 
@@ -32,6 +33,7 @@ struct Conv2d : Layer {
   std::int64_t in_channels() const { return weight.size(1) * groups; }
   std::int64_t out_channels() const { return weight.size(0); }
   Size2d kernel() const { return {weight.size(2), weight.size(3)}; }
+  ConvOptions options() const;
 
   Tensor forward(const Tensor& x) override;
   void visit(Visitor& v) override;

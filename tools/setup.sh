@@ -4,7 +4,7 @@
 #
 #   tools/setup.sh            compiler, CMake, Ninja, Eigen; oneDNN, doctest, CLI11, zlib, nlohmann-json
 #   tools/setup.sh --bench    also Google Benchmark
-#   tools/setup.sh --peers    also libtorch, which some benchmarks compare with (about 400 MB)
+#   tools/setup.sh --peers    also libtorch, PyTorch, OpenBLAS and dlib, which tools/bench.sh compares with (about 600 MB)
 #   tools/setup.sh --format   also clang-format
 #   tools/setup.sh --fuzz     also clang, for the fuzzers
 set -euo pipefail
@@ -14,7 +14,7 @@ packages=(g++ cmake ninja-build libeigen3-dev libdnnl-dev doctest-dev libcli11-d
 for option in "$@"; do
   case "$option" in
     --bench) packages+=(libbenchmark-dev) ;;
-    --peers) packages+=(libbenchmark-dev libtorch-dev) ;;
+    --peers) packages+=(libbenchmark-dev libtorch-dev python3-torch libopenblas0-pthread libdlib-dev) ;;
     --format) packages+=(clang-format-14) ;;
     --fuzz) packages+=(clang libclang-rt-dev) ;;
     *)

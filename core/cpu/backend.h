@@ -33,6 +33,7 @@ class CpuBackend final : public Backend {
 
   void map(MapOp op, Scalars s, const Array& x, Array& y) override;
   void map_grad(MapOp op, Scalars s, const Array& saved, const Array& dy, Array& dx) override;
+  void relu_grad_sums(const Array& y, const Array& dy, Array& dx, Array& sums) override;
   void zip(ZipOp op, const Array& a, const Array& b, Array& y) override;
   void zip_grad(ZipOp op, int operand, const Array& a, const Array& b, const Array& dy,
                 Array& dx) override;

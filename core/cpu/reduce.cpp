@@ -100,6 +100,40 @@ void reduce_columns(const Split& s, DType dtype) {
   });
 }
 
+// dz (rows, m) = y > 0 ? dy : 0 and its sums, in the order of reduce_columns(): a row of all three
+// is in the cache when it is added.
+void relu_grad_columns(std::int64_t rows, std::int64_t m, const float* y, const float* dy,
+                       float* dz, float* sums) {
+  using Row = std::array<float, std::size_t(kColumns)>;
+  for (std::int64_t start = 0; start < m; start += kColumns) {
+    const std::int64_t n = std::min(kColumns, m - start);
+    const auto add = [n](Row& sum, const Row& value) {
+      for (std::size_t j = 0; j < std::size_t(n); ++j) sum[j] += value[j];
+    };
+    auto counter = std::make_unique<Counter<Row, decltype(add)>>(Row{}, add);
+    for (std::int64_t i = 0; i < rows; ++i) {
+      const float *out = y + i * m + start, *grad = dy + i * m + start;
+      float* __restrict to = dz + i * m + start;
+      float* __restrict sum = counter->lowest().data();
+#pragma GCC ivdep
+      for (std::int64_t j = 0; j < n; ++j) {
+        to[j] = Relu::grad(out[j], grad[j], Params<float>{});
+        sum[j] += to[j];
+      }
+      counter->carry();
+    }
+    const Row total = counter->total();
+    std::copy_n(total.data(), n, sums + start);
+  }
+}
+
+// Row-major with channels last, whatever the number of dimensions.
+bool has_rows_of(const Array& a, std::int64_t channels, int channel) {
+  const bool last = channel + 1 == a.dim();
+  return a.dtype() == float32 && a.size(channel) == channels &&
+         a.is_contiguous(last ? MemoryFormat::contiguous : MemoryFormat::channels_last);
+}
+
 template <class F>
 void run_reduce(const Array& x, Array& y) {
   const Split s(x, y);
@@ -124,6 +158,16 @@ void CpuBackend::reduce(ReduceOp op, const Array& x, Array& y) {
   if (x.numel() == 0) return fill(y, 0);  // only sums get here
   static constexpr auto table = reduce_table(ReduceOps{});
   table[std::size_t(op)](x, y);
+}
+
+void CpuBackend::relu_grad_sums(const Array& y, const Array& dy, Array& dx, Array& sums) {
+  const std::int64_t channels = sums.numel();
+  const int channel = dx.dim() == 4 ? 1 : dx.dim() - 1;
+  const bool fits = channels > 0 && dx.numel() > 0 && has_rows_of(y, channels, channel) &&
+                    has_rows_of(dy, channels, channel) && has_rows_of(dx, channels, channel);
+  if (!fits) return Backend::relu_grad_sums(y, dy, dx, sums);
+  relu_grad_columns(dx.numel() / channels, channels, y.data<float>(), dy.data<float>(),
+                    dx.fresh_data<float>(), sums.fresh_data<float>());
 }
 
 void CpuBackend::arg_reduce(bool largest, const Array& x, int dim, Array& y) {

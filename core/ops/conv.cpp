@@ -1,6 +1,7 @@
 #include <tandem/core/ops/conv.h>
 
 #include <array>
+#include <tuple>
 
 #include <tandem/core/array_ops.h>
 #include <tandem/core/autocast.h>
@@ -91,17 +92,25 @@ Array weight_gradient(const Window2d& win, std::int64_t groups, const ImageLike&
   return dw;
 }
 
-/// db[o] = sum of dy over samples and positions
-Array bias_gradient(const Array& dy) {
-  return sum_to(dy, {dy.size(1), 1, 1}).view_or_undefined({dy.size(1)});
+/// db[o] = sum of dz over samples and positions
+Array bias_gradient(const Array& dz) {
+  return sum_to(dz, {dz.size(1), 1, 1}).view_or_undefined({dz.size(1)});
 }
 
-}  // namespace
+/// dz = y > 0 ? dy : 0, and its bias_gradient() if that is wanted.
+std::pair<Array, Array> rectified_gradients(const Array& y, const Array& dy, bool bias) {
+  if (!bias) return {map_grad<Relu>(y, dy), Array()};
+  auto [dz, sums] = relu_grad_sums(y, dy, {dy.size(1), 1, 1});
+  return {dz, sums.view_or_undefined({dy.size(1)})};
+}
 
-Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias,
-              const ConvOptions& options) {
+/// conv2d(), or relu of it. With dz = dy, or y > 0 ? dy : 0, the gradients are those of
+/// Backend::conv2d_grad_input() and _grad_weight() of dz, and db[o] = sum of dz over samples and
+/// positions.
+Tensor convolve(const char* name, const Tensor& x, const Tensor& weight, const Tensor& bias,
+                const ConvOptions& options, bool rectified) {
   if (const Recast to = recast(CastGroup::low, {x, weight, bias})) {
-    return conv2d(to(x), to(weight), to(bias), options);
+    return convolve(name, to(x), to(weight), to(bias), options, rectified);
   }
   const Array& in = operand("conv2d", x, "x");
   const Array& w = operand("conv2d", weight, "weight");
@@ -119,21 +128,22 @@ Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias,
   const Array images = as_read(given, format_of(y), weight);
   count_products(y, w.shape());
   backend(in.device()).conv2d(win, options.groups, images, kernels, b, y);
+  if (rectified) relu_(y);
   return record(
-      "conv2d", single ? y.squeeze(0) : y, {x, weight, bias},
+      name, single ? y.squeeze(0) : y, {x, weight, bias},
       [images = Saved::if_(tracked(weight), images), kernels = Saved::if_(tracked(x), kernels),
        like_x = ImageLike(given), like_w = ImageLike(kernels), win, single, format = format_of(y),
-       groups = options.groups](const Array& grad, const Wanted& wanted) {
-        const Array dy = dense_gradient(single ? grad.unsqueeze(0) : grad, format);
+       groups = options.groups, y = Saved::if_(rectified, y),
+       rectified](const Array& grad, const Wanted& wanted) {
+        Array dz = dense_gradient(single ? grad.unsqueeze(0) : grad, format);
         std::array<Array, 3> grads;
+        if (rectified) std::tie(dz, grads[2]) = rectified_gradients(y.get(), dz, wanted[2]);
         if (wanted[0]) {
-          grads[0] = input_gradient(win, groups, like_x, kernels.get(), dy);
+          grads[0] = input_gradient(win, groups, like_x, kernels.get(), dz);
           if (single) grads[0] = grads[0].squeeze(0);
         }
-        if (wanted[1]) {
-          grads[1] = weight_gradient(win, groups, like_w, images.get(), dy);
-        }
-        if (wanted[2]) grads[2] = bias_gradient(dy);
+        if (wanted[1]) grads[1] = weight_gradient(win, groups, like_w, images.get(), dz);
+        if (wanted[2] && !rectified) grads[2] = bias_gradient(dz);
         return grads;
       });
 }

@@ -23,4 +23,9 @@ struct ConvOptions {
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
               const ConvOptions& options = {});
 
+/// relu(conv2d(x, weight, bias, options)) with fewer passes over memory: what nn::Sequential calls
+/// for a Conv2d and the ReLU behind it.
+Tensor conv2d_relu(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
+                   const ConvOptions& options = {});
+
 }  // namespace tandem

@@ -1,6 +1,7 @@
 #include <tandem/core/ops/linalg.h>
 
 #include <array>
+#include <tuple>
 
 #include <tandem/core/array_ops.h>
 #include <tandem/core/autocast.h>
@@ -64,6 +65,40 @@ void check_linear(const Array& x, const Array& weight, const Array* bias) {
   check_same_device("linear", {&x, &weight, bias});
 }
 
+// y = x W^T + b, or relu of that.
+// dx = dz W, dW = dz^T x, db = sum of the rows of dz, where dz = dy, or y > 0 ? dy : 0
+Tensor affine(const char* name, const Tensor& x, const Tensor& weight, const Tensor& bias,
+              bool rectified) {
+  if (const Recast to = recast(CastGroup::low, {x, weight, bias})) {
+    return affine(name, to(x), to(weight), to(bias), rectified);
+  }
+  const Array &in = operand("linear", x, "x"), &w = operand("linear", weight, "weight");
+  check_linear(in, w, bias.defined() ? &bias.array() : nullptr);
+  check_one_type("linear", {{"x", x}, {"weight", weight}, {"bias", bias}});
+  Shape shape = in.shape();
+  shape[shape.dim() - 1] = w.size(0);
+  const Array rows = in.reshape({leading(in.shape(), 1).numel(), w.size(1)});
+  Array y = gemm(rows, transposed(w));
+  if (bias.defined()) zip_<Add>(y, bias.array());
+  if (rectified) relu_(y);
+  return record(name, y.view_or_undefined(shape), {x, weight, bias},
+                [rows = Saved::if_(tracked(weight), rows), w = Saved::if_(tracked(x), w),
+                 y = Saved::if_(rectified, y), rectified, shape = in.shape(),
+                 out = w.size(0)](const Array& dy, const Wanted& wanted) {
+                  std::array<Array, 3> grads;
+                  Array dz = dy.reshape({leading(shape, 1).numel(), out});
+                  if (rectified && wanted[2]) {
+                    std::tie(dz, grads[2]) = relu_grad_sums(y.get(), dz, {out});
+                  } else {
+                    if (rectified) dz = map_grad<Relu>(y.get(), dz);
+                    if (wanted[2]) grads[2] = sum_to(dz, {out});
+                  }
+                  if (wanted[0]) grads[0] = gemm(dz, w.get()).view_or_undefined(shape);
+                  if (wanted[1]) grads[1] = gemm(transposed(dz), rows.get());
+                  return grads;
+                });
+}
+
 }  // namespace
 
 Tensor matmul(const Tensor& a, const Tensor& b) {
@@ -80,29 +115,12 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
   return batched(a, b);
 }
 
-// dx = dy W, dW = dy^T x, db = sum of the rows of dy
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
-  if (const Recast to = recast(CastGroup::low, {x, weight, bias})) {
-    return linear(to(x), to(weight), to(bias));
-  }
-  const Array &in = operand("linear", x, "x"), &w = operand("linear", weight, "weight");
-  check_linear(in, w, bias.defined() ? &bias.array() : nullptr);
-  check_one_type("linear", {{"x", x}, {"weight", weight}, {"bias", bias}});
-  Shape shape = in.shape();
-  shape[shape.dim() - 1] = w.size(0);
-  const Array rows = in.reshape({leading(in.shape(), 1).numel(), w.size(1)});
-  Array y = gemm(rows, transposed(w));
-  if (bias.defined()) zip_<Add>(y, bias.array());
-  return record("linear", y.view_or_undefined(shape), {x, weight, bias},
-                [rows = Saved::if_(tracked(weight), rows), w = Saved::if_(tracked(x), w),
-                 shape = in.shape(), out = w.size(0)](const Array& dy, const Wanted& wanted) {
-                  const Array drows = dy.reshape({leading(shape, 1).numel(), out});
-                  std::array<Array, 3> grads;
-                  if (wanted[0]) grads[0] = gemm(drows, w.get()).view_or_undefined(shape);
-                  if (wanted[1]) grads[1] = gemm(transposed(drows), rows.get());
-                  if (wanted[2]) grads[2] = sum_to(drows, {out});
-                  return grads;
-                });
+  return affine("linear", x, weight, bias, false);
+}
+
+Tensor linear_relu(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  return affine("linear_relu", x, weight, bias, true);
 }
 
 }  // namespace tandem

@@ -12,4 +12,8 @@ Tensor matmul(const Tensor& a, const Tensor& b);
 /// y = x weight^T + bias: x (..., in), weight (out, in), bias (out) or undefined -> (..., out).
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
 
+/// relu(linear(x, weight, bias)) with fewer passes over memory: what nn::Sequential calls for a
+/// Linear and the ReLU behind it.
+Tensor linear_relu(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
+
 }  // namespace tandem

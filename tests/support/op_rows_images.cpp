@@ -24,6 +24,7 @@ const Tolerance kSums{2e-6, 2e-5};
 struct Conv {
   Dimension stride{1, 1}, padding{0, 0}, dilation{1, 1};
   std::int64_t groups = 1;
+  bool rectified = false;  // relu of it
 };
 
 // (N, C, H, W), (O, C / groups, KH, KW), (O)
@@ -48,7 +49,7 @@ Dense convolved(const Dense& x, const Dense& w, const Dense* bias, const Conv& c
         }
       }
     }
-    return sum;
+    return c.rectified ? std::max(sum, 0.0) : sum;
   });
 }
 
@@ -61,11 +62,12 @@ OpRow conv_row(std::string name, const Conv& c, std::vector<Shapes> shapes, bool
   row.half_roundings = bias && on_gpu() ? 2 : 1;  // a GPU's library rounds before the bias is added
   const auto pair = [](const Dimension& d) { return Size2d(d[0], d[1]); };
   row.op = [=](const Tensors& x) {
-    return Tensors{conv2d(x[0], x[1], bias ? x[2] : Tensor(),
-                          {.stride = pair(c.stride),
-                           .padding = pair(c.padding),
-                           .dilation = pair(c.dilation),
-                           .groups = c.groups})};
+    const auto op = c.rectified ? conv2d_relu : conv2d;
+    return Tensors{op(x[0], x[1], bias ? x[2] : Tensor(),
+                      {.stride = pair(c.stride),
+                       .padding = pair(c.padding),
+                       .dilation = pair(c.dilation),
+                       .groups = c.groups})};
   };
   row.reference = [=](const std::vector<Dense>& x) {
     Dense images = x[0];
@@ -99,6 +101,12 @@ void add_conv_rows(std::vector<OpRow>& rows) {
                           {{{1, 3, 4, 4}, {3, 1, 3, 3}, {3}}}));
   rows.push_back(conv_row("conv2d (one image, no bias)", {.padding = {1, 0}},
                           {{{2, 4, 5}, {3, 2, 2, 3}}}, false));
+  rows.push_back(conv_row("conv2d_relu", {.padding = {1, 1}, .rectified = true},
+                          {{{2, 2, 4, 3}, {3, 2, 3, 3}, {3}},
+                           {{3, 4, 2, 2}, {5, 4, 1, 1}, {5}},
+                           {{4, 3, 3}, {2, 4, 3, 3}, {2}}}));
+  rows.push_back(conv_row("conv2d_relu (no bias)", {.rectified = true},
+                          {{{2, 2, 4, 3}, {3, 2, 3, 3}}}, false));
 }
 
 struct Pool {

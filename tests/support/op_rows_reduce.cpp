@@ -195,6 +195,23 @@ void add_linear(std::vector<OpRow>& rows) {
   rows.push_back(row);
 }
 
+// Few elements: where a sum is 0 but for its rounding, the derivative is anybody's guess.
+void add_linear_relu(std::vector<OpRow>& rows) {
+  OpRow row;
+  row.name = "linear_relu";
+  row.inputs = {kAll, kAll, kAll};
+  row.shapes = {{{3, 4}, {5, 4}, {5}}, {{2, 3, 4}, {5, 4}, {5}}, {{4}, {5, 4}, {5}},
+                {{1, 4}, {1, 4}, {1}}, {{40, 3}, {3, 3}, {3}},   {{2, 5}, {300, 5}, {300}}};
+  row.empty = {{{0, 4}, {5, 4}, {5}}, {{3, 0}, {5, 0}, {5}}, {{2, 0, 4}, {5, 4}, {5}}};
+  row.op = [](const std::vector<Tensor>& x) { return std::vector{linear_relu(x[0], x[1], x[2])}; };
+  row.reference = [](const std::vector<Dense>& x) {
+    return std::vector{pointwise(affine(x), [](double v) { return std::max(v, 0.0); })};
+  };
+  row.tolerance = kSums;
+  row.half_roundings = 2;  // the product, then the sum with the bias
+  rows.push_back(row);
+}
+
 }  // namespace
 
 void add_reduce_rows(std::vector<OpRow>& rows) {
@@ -229,6 +246,7 @@ void add_linalg_rows(std::vector<OpRow>& rows) {
                           {{2, 3, 1, 4}, {1, 3, 4, 2}}},
                          {{{0, 3, 4}, {0, 4, 5}}, {{2, 3, 0}, {2, 0, 5}}, {{2, 0, 4}, {4, 5}}}));
   add_linear(rows);
+  add_linear_relu(rows);
 }
 
 }  // namespace tandem::test
