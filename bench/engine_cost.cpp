@@ -10,15 +10,14 @@
 // "at once" is for orientation: the threads each step a model of their own, with no engine between
 // them. What that takes beyond one device is the machine's doing (cores that share a cache, a clock
 // or each other; more threads than cores), and it is part of the cost above.
-#include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <functional>
 #include <thread>
 #include <vector>
 
 #include <tandem/tandem.h>
+
+#include "measure.h"
 
 using namespace tandem;
 
@@ -39,32 +38,6 @@ nn::Sequential many_small_parameters() {
   return model;
 }
 
-/// Milliseconds of each call of something.
-struct Variant {
-  std::function<void()> call;
-  std::vector<double> ms{};
-
-  double median() {
-    std::nth_element(ms.begin(), ms.begin() + std::ptrdiff_t(ms.size() / 2), ms.end());
-    return ms[ms.size() / 2];
-  }
-};
-
-void take_turns(const std::vector<Variant*>& variants) {
-  constexpr int kRounds = 100, kWarm = 5, kCalls = 20;
-  using Clock = std::chrono::steady_clock;
-  for (int round = 0; round < kRounds; ++round) {
-    for (Variant* v : variants) {
-      for (int i = 0; i < kWarm; ++i) v->call();
-      for (int i = 0; i < kCalls; ++i) {
-        const auto start = Clock::now();
-        v->call();
-        v->ms.push_back(std::chrono::duration<double, std::milli>(Clock::now() - start).count());
-      }
-    }
-  }
-}
-
 template <class Net>
 void step(nn::Sequential& model, Net& net, const Tensor& x) {
   model.zero_grad();
@@ -78,8 +51,8 @@ std::vector<Device> cpus(int count) {
 }
 
 /// DataParallel on some devices, and the bare hand-over of as many threads.
-struct Contender {
-  explicit Contender(int count, const Tensor& x)
+struct Engine {
+  explicit Engine(int count, const Tensor& x)
       : devices(count), net(model, {.devices = cpus(count)}), workers(cpus(count)) {
     for (int rank = 0; rank < count; ++rank) {
       ranks.push_back(rank);
@@ -87,15 +60,16 @@ struct Contender {
       own.back().to(cpu(rank));
       part.push_back(x.chunk(count)[std::size_t(rank)].to(cpu(rank)));
     }
-    by_hand.call = [this] {
-      workers.run(ranks, [this](int rank) {
-        const auto r = std::size_t(rank);
-        step(own[r], own[r], part[r]);
-      });
-    };
-    steps.call = [this, x] { step(model, net, x); };
-    wakes.call = [this] { workers.run(ranks, nothing); };
   }
+
+  void step_at_once() {
+    workers.run(ranks, [this](int rank) {
+      const auto r = std::size_t(rank);
+      step(own[r], own[r], part[r]);
+    });
+  }
+  void step_together(const Tensor& x) { step(model, net, x); }
+  void wake_and_join() { workers.run(ranks, nothing); }
 
   int devices;
   nn::Sequential model = many_small_parameters();
@@ -105,7 +79,6 @@ struct Contender {
   const parallel::WorkerGroup::Job nothing = [](int) {};
   std::vector<nn::Sequential> own{};  // for "at once"
   std::vector<Tensor> part{};
-  Variant steps{}, wakes{}, by_hand{};
 };
 
 }  // namespace
@@ -113,22 +86,28 @@ struct Contender {
 int main(int argc, char** argv) {
   const Tensor x = randn({32, 16});
   nn::Sequential alone = many_small_parameters();
-  Variant one{[&] { step(alone, alone, x); }};
-  Contender two(2, x), four(4, x);
-  take_turns({&one, &two.steps, &two.wakes, &two.by_hand, &four.steps, &four.wakes, &four.by_hand});
+  Engine two(2, x), four(4, x);
+  std::vector<bench::Contender> all{{"one", [&] { step(alone, alone, x); }}};
+  for (Engine* e : {&two, &four}) {
+    all.push_back({"step", [&, e] { e->step_together(x); }});
+    all.push_back({"wake", [e] { e->wake_and_join(); }});
+    all.push_back({"at once", [e] { e->step_at_once(); }});
+  }
+  bench::take_turns(all, 100, 5, 20);
 
   std::printf("62 parameters of 16 floats, %u hardware threads; medians in ms\n",
               std::thread::hardware_concurrency());
   std::printf("devices      step   one device   wake-and-join   engine cost    at once\n");
-  const double base = one.median();
-  const auto report = [&](Contender& c) {
-    const double total = c.steps.median(), wake = c.wakes.median();
+  const double base = all[0].median_ms();
+  const auto report = [&](int devices, std::size_t at) {
+    const double total = all[at].median_ms(), wake = all[at + 1].median_ms();
     const double cost = total - base - 2 * wake;
-    std::printf("%7d  %8.4f     %8.4f    2 x %8.4f      %8.4f    %8.4f\n", c.devices, total, base,
-                wake, cost, c.by_hand.median());
+    std::printf("%7d  %8.4f     %8.4f    2 x %8.4f      %8.4f    %8.4f\n", devices, total, base,
+                wake, cost, all[at + 2].median_ms());
     return cost;
   };
-  const double cost = report(two);
-  report(four);
+  const double cost = report(2, 1);
+  report(4, 4);
+  bench::print_ratio("dp_overhead_ms", cost);
   return argc > 1 && cost > std::atof(argv[1]) ? 1 : 0;
 }

@@ -16,7 +16,9 @@
 #include <vector>
 
 #include <tandem/core/array_ops.h>
-#include <tandem/core/ops/factories.h>
+#include <tandem/tandem.h>
+
+#include "measure.h"
 
 using namespace tandem;
 
@@ -42,9 +44,13 @@ double shortest(const std::function<void()>& f) {
 
 std::string wanted;
 
+bool asked_for(const char* name) {
+  return std::string(name).find(wanted) != std::string::npos;
+}
+
 void report(const char* name, const std::function<void()>& kernel, const char* limit,
             const std::function<void()>& peer) {
-  if (std::string(name).find(wanted) == std::string::npos) return;
+  if (!asked_for(name)) return;
   const double theirs = shortest(peer), ours = shortest(kernel);
   std::printf("%-34s %9.1f us   %6.2f times %s\n", name, 1e6 * ours, ours / theirs, limit);
 }
@@ -57,6 +63,51 @@ std::function<void()> copy_of(std::int64_t bytes) {
 
 constexpr std::int64_t kN = std::int64_t(1) << 22;
 constexpr std::int64_t kFloats = 4 * kN;  // bytes
+
+/// Bytes per second that this core can move: the best of STREAM's four loops over arrays as large
+/// as those of the kernels. Counted as STREAM does: what is read and what is written.
+double stream_bandwidth() {
+  std::vector<float> a(kN, 1.0f), b(kN, 2.0f), c(kN, 0.0f);
+  float *p = a.data(), *q = b.data(), *__restrict r = c.data();
+  const auto loop = [&](int arrays, auto element) {
+    const double seconds = shortest([&] {
+#pragma GCC ivdep
+      for (std::int64_t i = 0; i < kN; ++i) r[i] = element(i);
+      asm volatile("" : : "r"(r) : "memory");
+    });
+    return double(arrays * kFloats) / seconds;
+  };
+  return std::max({loop(2, [p](std::int64_t i) { return p[i]; }),
+                   loop(2, [p](std::int64_t i) { return 3.0f * p[i]; }),
+                   loop(3, [p, q](std::int64_t i) { return p[i] + q[i]; }),
+                   loop(3, [p, q](std::int64_t i) { return p[i] + 3.0f * q[i]; })});
+}
+
+/// The share of that bandwidth which ops on 16 MB reach, as their users call them: allocation
+/// included.
+void bandwidth() {
+  if (!wanted.empty() && wanted != "bandwidth") return;
+  const double limit = stream_bandwidth();
+  double least = std::numeric_limits<double>::infinity();
+  const auto share = [&](const char* name, int arrays, const std::function<void()>& f) {
+    const double reached = double(arrays * kFloats) / shortest(f) / limit;
+    std::printf("%-34s %6.1f GB/s, %.2f of STREAM's %.1f\n", name, 1e-9 * reached * limit, reached,
+                1e-9 * limit);
+    return reached;
+  };
+  const Tensor x = randn({kN}), z = randn({kN});
+  least = std::min(least, share("x + z, 16 MB", 3, [&] { x + z; }));
+  least = std::min(least, share("x * z, 16 MB", 3, [&] { x* z; }));
+  least = std::min(least, share("x * 2, 16 MB", 2, [&] { x * 2; }));
+  least = std::min(least, share("relu(x), 16 MB", 2, [&] { relu(x); }));
+  least = std::min(least, share("maximum(x, z), 16 MB", 3, [&] { maximum(x, z); }));
+  bench::print_ratio("pointwise_of_limit", least);
+  Tensor p = randn({kN});
+  p.requires_grad_();
+  p.set_grad(randn({kN}));
+  optim::Adam adam({p});
+  bench::print_ratio("adam_of_limit", share("Adam, 16 MB", 7, [&] { adam.step(); }));
+}
 
 Array random_array(const Shape& shape, DType dtype = float32) {
   return randn(shape).array().to(dtype);
@@ -251,6 +302,7 @@ void pooling(MemoryFormat format) {
 
 int main(int argc, char** argv) {
   if (argc > 1) wanted = argv[1];
+  bandwidth();
   pointwise();
   broadcast();
   reductions();

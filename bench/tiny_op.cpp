@@ -15,6 +15,8 @@
 
 #include <tandem/tandem.h>
 
+#include "measure.h"
+
 using namespace tandem;
 
 namespace {
@@ -55,6 +57,7 @@ class Ratios : public benchmark::ConsoleReporter {
       if (name == "tandem/" + op) continue;
       std::printf("%s: tandem takes %.2f times as long as %s\n", op.c_str(),
                   ns_["tandem/" + op] / ns, name.substr(0, name.find('/')).c_str());
+      bench::print_ratio(op == "add" ? "tiny_nograd" : "tiny_grad", ns_["tandem/" + op] / ns);
     }
   }
 
