@@ -18,10 +18,9 @@ bool expanded(const Array& x) {
 // elements of its own, so that neighbours in memory stay neighbours and the kernels see one long
 // run.
 Array result_like(const Shape& shape, DType dtype, std::initializer_list<const Array*> operands) {
-  const Device device = (*std::find_if(operands.begin(), operands.end(), [](const Array* x) {
-                          return x->defined();
-                        }))->device();
-  Array y = Array::empty(shape, dtype, device);
+  const auto any = [](const Array* x) { return x->defined(); };
+  const Array* first = *std::find_if(operands.begin(), operands.end(), any);
+  Array y = Array::empty(shape, dtype, first->device());
   for (const Array* x : operands) {
     if (!x->defined() || x->shape() != shape || expanded(*x)) continue;
     return x->is_contiguous() ? y : y.as_strided(shape, x->dense_strides(), 0);

@@ -148,4 +148,16 @@ Tensor convolve(const char* name, const Tensor& x, const Tensor& weight, const T
       });
 }
 
+}  // namespace
+
+Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias,
+              const ConvOptions& options) {
+  return convolve("conv2d", x, weight, bias, options, false);
+}
+
+Tensor conv2d_relu(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                   const ConvOptions& options) {
+  return convolve("conv2d_relu", x, weight, bias, options, true);
+}
+
 }  // namespace tandem
