@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 
 #include <tandem/core/array_ops.h>
 #include <tandem/core/backend.h>
@@ -11,6 +12,21 @@
 namespace tandem {
 
 // ---- Storage
+
+std::optional<ValueRange> ValueRange::of(const void* values, std::int64_t count) {
+  if (count == 0) return {};
+  const auto at = [values](std::int64_t i) {
+    std::int64_t v = 0;
+    std::memcpy(&v, static_cast<const std::byte*>(values) + i * std::int64_t(sizeof v), sizeof v);
+    return v;
+  };
+  ValueRange range{at(0), at(0)};
+  for (std::int64_t i = 1; i < count; ++i) {
+    range.least = std::min(range.least, at(i));
+    range.largest = std::max(range.largest, at(i));
+  }
+  return range;
+}
 
 Storage::Storage(Passkey, std::byte* data, std::int64_t bytes, Device device, Category category,
                  std::shared_ptr<Storage> parent)
@@ -85,6 +101,9 @@ Array Array::zeros(const Shape& shape, DType dtype, Device device) {
 Array Array::from_host(const void* data, const Shape& shape, DType dtype, Device device) {
   Array a = empty(shape, dtype, device);
   if (a.numel() > 0) backend(device).copy_from_host(a.fresh_data(), data, a.nbytes());
+  if (dtype == DType::int64 && device.kind != DeviceKind::cpu) {
+    a.storage()->set_known_range(ValueRange::of(data, a.numel()));
+  }
   return a;
 }
 

@@ -21,6 +21,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include <tandem/core/device.h>
@@ -30,6 +31,14 @@
 #include <tandem/core/shape.h>
 
 namespace tandem {
+
+/// Between which numbers the int64 elements of a slot lie.
+struct ValueRange {
+  std::int64_t least = 0, largest = 0;
+
+  /// Of `count` of them on the host; nothing if there are none.
+  static std::optional<ValueRange> of(const void* values, std::int64_t count);
+};
 
 /// A slot of device memory with a version; see the note above. Frees itself into its pool.
 class Storage {
@@ -56,6 +65,17 @@ class Storage {
   /// One writer at a time; readers of other threads are ordered by whoever hands the array over.
   void raise_version() { version_.store(version() + 1, std::memory_order_relaxed); }
 
+  /// What the host knows of the int64 elements of a slot on a GPU, because it has sent all of them:
+  /// until the next write. So indices are checked without waiting for the GPU.
+  std::optional<ValueRange> known_range() const {
+    return range_version_ == version() ? range_ : std::nullopt;
+  }
+  /// To be called by whoever has just written all of the slot.
+  void set_known_range(std::optional<ValueRange> range) {
+    range_ = range;
+    range_version_ = version();
+  }
+
  private:
   struct Passkey {};
 
@@ -70,6 +90,8 @@ class Storage {
   Category category_;
   std::atomic<std::uint64_t> version_{0};
   std::shared_ptr<Storage> parent_;  // set: the memory is the parent's
+  std::optional<ValueRange> range_;  // of version range_version_
+  std::uint64_t range_version_ = 0;
 };
 
 class Array {

@@ -5,7 +5,6 @@
 #include <tandem/core/trace.h>
 
 namespace tandem {
-namespace {
 
 bool expanded(const Array& x) {
   for (int i = 0; i < x.dim(); ++i) {
@@ -13,6 +12,8 @@ bool expanded(const Array& x) {
   }
   return false;
 }
+
+namespace {
 
 // The result of a pointwise op keeps the layout of its first operand that has its shape and
 // elements of its own, so that neighbours in memory stay neighbours and the kernels see one long
@@ -107,15 +108,14 @@ const std::byte* end_of(const Array& a) {
   return a.data() + (last + 1) * std::int64_t(size_of(a.dtype()));
 }
 
-// `x`, or a copy of it if writing `target` element by element could change x before it is read.
+}  // namespace
+
 Array unharmed(const Array& x, const Array& target) {
   if (x.numel() == 0 || x.device() != target.device()) return x;
   const bool apart = end_of(x) <= target.data() || end_of(target) <= x.data();
   const bool alike = x.data() == target.data() && x.strides() == target.strides();
   return apart || alike ? x : x.clone();
 }
-
-}  // namespace
 
 // ---- pointwise
 
@@ -305,95 +305,6 @@ Array dropout(const DropoutKey& key, const Array& x) {
   const MemoryFormat format = nearest_format(x);
   Array y = Array::empty(x.shape(), x.dtype(), x.device(), format);
   backend(x.device()).dropout(key, x.to(format), y);
-  return y;
-}
-
-// ---- copies
-
-namespace {
-
-// A 4-D array goes into one of the other layout.
-void count_if_converted(const Array& from, const Array& to) {
-  const auto last = [](const Array& a) { return nearest_format(a) == MemoryFormat::channels_last; };
-  const auto rows = [](const Array& a) {
-    return nearest_format(a) == MemoryFormat::contiguous &&
-           !a.is_contiguous(MemoryFormat::channels_last) && !expanded(a);
-  };
-  if (from.dim() == 4 && ((last(from) && rows(to)) || (rows(from) && last(to)))) {
-    trace::count_conversion();
-  }
-}
-
-}  // namespace
-
-void copy(Array& to, const Array& from) {
-  check(to.shape() == from.shape() && to.dtype() == from.dtype(), "[copy] ", from.dtype(), " ",
-        from.shape(), " into ", to.dtype(), " ", to.shape());
-  check_writable("copy", to);
-  to.storage()->raise_version();
-  if (to.numel() == 0) return;
-  if (to.device() == from.device()) {
-    count_if_converted(from, to);
-    backend(to.device()).copy(unharmed(from, to), to);
-    return;
-  }
-  const bool last = from.is_contiguous(MemoryFormat::channels_last) &&
-                    to.is_contiguous(MemoryFormat::channels_last);
-  const bool same_layout = to.strides() == from.strides()
-                               ? to.is_dense()
-                               : last || (to.is_contiguous() && from.is_contiguous());
-  // What travels is dense: as the target lies if that is dense, else as the source does.
-  const MemoryFormat format = nearest_format(to.is_dense() ? to : from);
-  const Array source = same_layout ? from : from.to(format);
-  Array target = same_layout || to.is_contiguous(format)
-                     ? to
-                     : Array::empty(to.shape(), to.dtype(), to.device(), format);
-  backend(to.device())
-      .copy_from_device(target.fresh_data(), backend(from.device()), source.data(), to.nbytes());
-  trace::count_copy(from.device(), to.device(), to.nbytes());
-  if (target.storage() == to.storage()) return;
-  count_if_converted(target, to);
-  backend(to.device()).copy(target, to);
-}
-
-void fill(Array& to, double value) {
-  to.storage()->raise_version();
-  backend(to.device()).fill(to, value);
-}
-
-MemoryFormat common_format(std::span<const Array> arrays) {
-  MemoryFormat format = MemoryFormat::contiguous;
-  for (const Array& a : arrays) {
-    if (nearest_format(a) == MemoryFormat::channels_last) {
-      format = MemoryFormat::channels_last;
-    } else if (a.dim() != 4 || (a.size(1) > 1 && a.size(2) * a.size(3) > 1 && a.numel() > 0)) {
-      return MemoryFormat::contiguous;
-    }
-  }
-  return format;
-}
-
-Array concat(std::span<const Array> arrays, int dim) {
-  check(!arrays.empty(), "[cat] nothing to join");
-  Shape shape = arrays[0].shape();
-  shape[dim] = 0;
-  for (const Array& a : arrays) {
-    check_same_device("cat", {&arrays[0], &a});
-    shape[dim] += a.size(dim);
-    Shape expected = arrays[0].shape();
-    expected[dim] = a.dim() > dim ? a.size(dim) : 0;
-    check(a.shape() == expected && a.dtype() == arrays[0].dtype(), "[cat] ", a.dtype(), " ",
-          a.shape(), " does not fit to ", arrays[0].dtype(), " ", arrays[0].shape(),
-          " along dimension ", dim);
-  }
-  Array y = Array::empty(shape, arrays[0].dtype(), arrays[0].device(), common_format(arrays));
-  std::int64_t start = 0;
-  for (const Array& a : arrays) {
-    Array part = y.narrow(dim, start, a.size(dim));
-    count_if_converted(a, part);
-    if (a.numel() > 0) backend(y.device()).copy(a, part);
-    start += a.size(dim);
-  }
   return y;
 }
 

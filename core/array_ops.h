@@ -84,6 +84,9 @@ Array dropout(const DropoutKey& key, const Array& x);
 
 /// to = from, across devices if need be (counted in trace.h), any strides; one write of `to`.
 void copy(Array& to, const Array& from);
+/// to[i] = from[i] for all i, in few launches where a launch costs something; one write of each.
+/// REQUIRES: all are on one device, and none overlaps another.
+void copy_all(std::span<Array> to, std::span<const Array> from);
 void fill(Array& to, double value);
 /// channels_last if all of them lie so (or may be seen so), and not all are contiguous too.
 MemoryFormat common_format(std::span<const Array> arrays);
@@ -91,6 +94,10 @@ MemoryFormat common_format(std::span<const Array> arrays);
 /// one device, of one dtype.
 Array concat(std::span<const Array> arrays, int dim);
 
+/// Do elements of `x` share memory (strides of zero)?
+bool expanded(const Array& x);
+/// `x`, or a copy of it if writing `target` element by element could change x before it is read.
+Array unharmed(const Array& x, const Array& target);
 /// Throws UsageError if elements of `a` share memory (strides of zero): what is written in place
 /// must have elements of its own.
 void check_writable(const char* op, const Array& a);

@@ -102,6 +102,11 @@ class Backend : public RawMemory {
 
   /// y = x with any strides on either side; equal shapes and dtypes.
   virtual void copy(const Array& x, Array& y) = 0;
+  /// ys[i] = xs[i] for all i, none of which overlaps another: where a call costs more than a small
+  /// copy, many are one. Any dtypes.
+  virtual void copy_all(std::span<const Array> xs, std::span<Array> ys) {
+    for (std::size_t i = 0; i < xs.size(); ++i) copy(xs[i], ys[i]);
+  }
   /// y = x converted; equal shapes. Float to integer truncates, anything to bool is x != 0.
   virtual void cast(const Array& x, Array& y) = 0;
   virtual void fill(Array& y, double value) = 0;

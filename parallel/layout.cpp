@@ -47,12 +47,32 @@ Array FlatLayout::view(const std::vector<Array>& blocks, int slot) const {
   return blocks[std::size_t(s.block)].as_strided(s.shape, s.strides, s.begin);
 }
 
-void FlatLayout::fill_gap(const std::vector<Array>& blocks, int slot) const {
+Array FlatLayout::gap_behind(const std::vector<Array>& blocks, int slot) const {
   const Slot& s = slots_[std::size_t(slot)];
   const std::int64_t n = s.shape.numel();
-  if (s.begin + n == s.end) return;
-  Array gap = blocks[std::size_t(s.block)].narrow(0, s.begin + n, s.end - s.begin - n);
-  fill(gap, 0);
+  return blocks[std::size_t(s.block)].narrow(0, s.begin + n, s.end - s.begin - n);
+}
+
+// On a GPU the gaps are copies among the others, from a few zeros.
+void FlatLayout::fill_slots(const std::vector<Array>& blocks, std::span<const int> slots,
+                            std::span<const Array> values) const {
+  std::vector<Array> to, from(values.begin(), values.end()), gaps;
+  for (int slot : slots) {
+    to.push_back(view(blocks, slot));
+    Array gap = gap_behind(blocks, slot);
+    if (gap.numel() > 0) gaps.push_back(std::move(gap));
+  }
+  if (!gaps.empty() && gaps[0].device().kind != DeviceKind::cpu) {
+    const CategoryScope scope(Category::workspace);
+    const Array zeros = Array::zeros({64}, uint8, gaps[0].device());
+    for (const Array& gap : gaps) {
+      from.push_back(zeros.carve(0, gap.shape(), gap.dtype()));
+      to.push_back(gap);
+    }
+    gaps.clear();
+  }
+  copy_all(to, from);
+  for (Array& gap : gaps) fill(gap, 0);
 }
 
 std::vector<Bucket> make_buckets(const FlatLayout& layout, std::int64_t bytes) {

@@ -32,11 +32,14 @@ class FlatLayout {
   Array carve(const std::vector<Array>& blocks, int slot) const;
   /// The slot as a view of its block: cheaper, for writing into.
   Array view(const std::vector<Array>& blocks, int slot) const;
-  /// Gives the gap behind the slot a value. Whoever fills a slot that will be part of a run does
-  /// it.
-  void fill_gap(const std::vector<Array>& blocks, int slot) const;
+  /// Copies values[i] into slot slots[i] for all i, in few launches on a GPU, and gives the gaps
+  /// behind them a value too: a slot may become part of a run.
+  void fill_slots(const std::vector<Array>& blocks, std::span<const int> slots,
+                  std::span<const Array> values) const;
 
  private:
+  Array gap_behind(const std::vector<Array>& blocks, int slot) const;
+
   struct Slot {
     int block;
     std::int64_t begin, end;

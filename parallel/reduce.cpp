@@ -68,6 +68,7 @@ Reduction::Reduction(const FlatLayout& layout, const std::vector<Bucket>& bucket
     members_[m].device = devices[std::size_t(ranks[m])];
     members_[m].has.assign(std::size_t(layout.size()), 0);
     members_[m].left = left;
+    members_[m].waiting.resize(buckets.size());
   }
   if (ranks[0] != 0) {
     const CategoryScope scope(Category::gradient);
@@ -84,14 +85,21 @@ void Reduction::open(int member) {
 
 void Reduction::final(int member, int parameter, const Array& gradient) {
   Member& me = members_[std::size_t(member)];
-  if (gradient.defined()) {
-    Array slot = layout_.view(me.blocks, parameter);
-    copy(slot, gradient);
-    layout_.fill_gap(me.blocks, parameter);
-    me.has[std::size_t(parameter)] = 1;
-  }
   const int b = bucket_of_[std::size_t(parameter)];
+  if (gradient.defined()) {
+    Waiting& waiting = me.waiting[std::size_t(b)];
+    waiting.parameters.push_back(parameter);
+    waiting.gradients.push_back(gradient);
+    me.has[std::size_t(parameter)] = 1;
+    if (me.device.kind == DeviceKind::cpu) pack(me, b);  // while it is in the cache
+  }
   if (--me.left[std::size_t(b)] == 0) arrive(member, b);
+}
+
+void Reduction::pack(Member& me, int bucket) const {
+  Waiting& waiting = me.waiting[std::size_t(bucket)];
+  layout_.fill_slots(me.blocks, waiting.parameters, waiting.gradients);
+  waiting = {};
 }
 
 void Reduction::close(int member) {
@@ -103,6 +111,7 @@ void Reduction::close(int member) {
 // Once per rank and bucket. The acquire-release counter hands all ranks' gradients to the last one.
 void Reduction::arrive(int member, int bucket) {
   Member& me = members_[std::size_t(member)];
+  pack(me, bucket);
   me.left[std::size_t(bucket)] = -1;
   const int before = arrived_[std::size_t(bucket)].fetch_add(1, std::memory_order_acq_rel);
   if (before + 1 < int(members_.size())) return;

@@ -59,13 +59,19 @@ class Reduction {
   std::int64_t bytes(int member) const;
 
  private:
+  struct Waiting {
+    std::vector<int> parameters;
+    std::vector<Array> gradients;
+  };
   struct Member {
     Device device;
+    std::vector<Waiting> waiting;   // [bucket] final, but not packed: a GPU packs a bucket at once
     std::vector<Array> blocks;      // packed gradients, on the rank's device
     std::vector<std::uint8_t> has;  // [parameter] written by the rank, read once its bucket is due
     std::vector<int> left;          // [bucket] parameters not final yet; -1: arrived
     std::vector<Lap> laps;          // one per bucket it summed
   };
+  void pack(Member& me, int bucket) const;
   void arrive(int member, int bucket);
   void sum(int bucket);
   void add_run(const Member& from, int first, int last, bool accumulate);

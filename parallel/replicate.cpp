@@ -1,6 +1,7 @@
 #include <tandem/parallel/replicate.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include <tandem/core/array_ops.h>
 #include <tandem/core/autograd.h>
@@ -12,11 +13,9 @@ Packed pack(std::span<const Array> arrays) {
   const CategoryScope scope(Category::staging);
   Packed packed{FlatLayout(arrays), {}};
   packed.blocks = packed.layout.make_blocks(arrays[0].device());
-  for (int i = 0; i < packed.layout.size(); ++i) {
-    Array slot = packed.layout.view(packed.blocks, i);
-    copy(slot, arrays[std::size_t(i)]);
-    packed.layout.fill_gap(packed.blocks, i);
-  }
+  std::vector<int> slots(arrays.size());
+  std::iota(slots.begin(), slots.end(), 0);
+  packed.layout.fill_slots(packed.blocks, slots, arrays);
   return packed;
 }
 
@@ -231,12 +230,15 @@ std::int64_t Refresh::send_packed(int rank) {
   const CategoryScope scope(Category::staging);
   const std::vector<Array> arrived = send(packed_, here, replicas_.options_.bucket_bytes);
   const std::vector<int>& lacking = lacking_[std::size_t(rank)];
-  for (std::size_t i = 0, next = 0; i < packed_slots_.size() && next < lacking.size(); ++i) {
-    if (packed_slots_[i] != lacking[next]) continue;
-    ++next;
-    Array place = replicas_.free_home(rank, packed_slots_[i]);
-    copy(place, packed_.layout.view(arrived, int(i)));
-    replicas_.note_sent(rank, packed_slots_[i], place);
+  std::vector<Array> places, parts;  // of the slots that are lacking
+  for (std::size_t i = 0; i < packed_slots_.size() && places.size() < lacking.size(); ++i) {
+    if (packed_slots_[i] != lacking[places.size()]) continue;
+    places.push_back(replicas_.free_home(rank, packed_slots_[i]));
+    parts.push_back(packed_.layout.view(arrived, int(i)));
+  }
+  copy_all(places, parts);
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    replicas_.note_sent(rank, lacking[i], places[i]);
   }
   std::int64_t bytes = 0;
   for (const Array& block : arrived) bytes += block.nbytes();

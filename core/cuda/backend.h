@@ -91,6 +91,7 @@ class CudaBackend final : public Backend {
   void copy_from_device(void* to, Backend& source, const void* from, std::int64_t bytes) override;
 
   void copy(const Array& x, Array& y) override;
+  void copy_all(std::span<const Array> xs, std::span<Array> ys) override;
   void cast(const Array& x, Array& y) override;
   void fill(Array& y, double value) override;
 

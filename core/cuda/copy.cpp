@@ -7,6 +7,7 @@
 #include <tandem/core/convert.h>
 #include <tandem/core/cuda/backend.h>
 #include <tandem/core/cuda/kernels/copy.h>
+#include <tandem/core/cuda/kernels/copy_all.h>
 #include <tandem/core/cuda/layout.h>
 
 namespace tandem {
@@ -88,6 +89,32 @@ void CudaBackend::copy(const Array& x, Array& y) {
       }
     });
   });
+}
+
+// What is dense and lies alike goes through tables of copy_all.cu, the rest one by one.
+void CudaBackend::copy_all(std::span<const Array> xs, std::span<Array> ys) {
+  constexpr std::uint32_t kMostChunks = 1 << 24;
+  gpu::CopyTable table;
+  const auto flush = [&] {
+    if (table.items == 0) return;
+    launch("copy_all", [&](cudaStream_t on) { gpu::launch_copy_all(table, on); });
+    table.items = table.chunks = 0;
+  };
+  for (std::size_t i = 0; i < xs.size(); ++i) {
+    if (ys[i].numel() == 0) continue;
+    if (xs[i].strides() != ys[i].strides() || !ys[i].is_dense()) {
+      copy(xs[i], ys[i]);
+      continue;
+    }
+    gpu::CopyItem item{ys[i].fresh_data(), xs[i].data(), ys[i].nbytes(), table.chunks, 16};
+    const auto begins =
+        reinterpret_cast<std::uintptr_t>(item.to) | reinterpret_cast<std::uintptr_t>(item.from);
+    while (begins % item.unit != 0) item.unit /= 2;
+    table.item[table.items++] = item;
+    table.chunks += gpu::narrow<std::uint32_t>("copy", (item.bytes - 1) / gpu::kCopyChunk + 1);
+    if (table.items == gpu::kCopies || table.chunks >= kMostChunks) flush();
+  }
+  flush();
 }
 
 void CudaBackend::cast(const Array& x, Array& y) {

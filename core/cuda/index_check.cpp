@@ -5,6 +5,9 @@ namespace tandem::gpu {
 
 std::optional<BadIndex> first_outside(CudaBackend& device, const Array& index, std::int64_t size,
                                       std::optional<std::int64_t> ignored) {
+  if (const auto known = index.storage()->known_range()) {
+    if (known->least >= 0 && known->largest < size) return std::nullopt;
+  }
   const IndexRange range{size, ignored.value_or(0), ignored.has_value()};
   const Array list = index.contiguous();
   const auto* data = list.data<std::int64_t>();

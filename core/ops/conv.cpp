@@ -70,10 +70,7 @@ Array as_read(const Array& x, MemoryFormat result, const Tensor& weight) {
 /// The gradient of a y in `format`, for the kernels: one whose elements are repeated, as that of a
 /// sum is, has no layout of its own and gets y's.
 Array dense_gradient(const Array& dy, MemoryFormat format) {
-  for (int d = 0; d < dy.dim(); ++d) {
-    if (dy.strides()[d] == 0 && dy.size(d) > 1) return dy.to(format);
-  }
-  return dense_image(dy);
+  return expanded(dy) ? dy.to(format) : dense_image(dy);
 }
 
 Array input_gradient(const Window2d& win, std::int64_t groups, const ImageLike& x, const Array& w,

@@ -145,3 +145,34 @@ TEST_CASE("copy, cast and fill launch nothing for an empty array") {
   cuda_backend().synchronize();
   CHECK(cudasim::statistics().kernels_launched == before);
 }
+
+TEST_CASE("copy_all: more arrays than a launch takes, of every type, size, alignment and layout") {
+  std::vector<Array> from, to, expected;
+  const auto add = [&](const Array& x, const Array& y) {
+    from.push_back(on_gpu(x));
+    to.push_back(on_gpu(y));
+    expected.push_back(x);
+  };
+  for (int i = 0; i < 25; ++i) {
+    for (DType dtype : kEveryType) {
+      const std::int64_t n = i % 5 == 0 ? i : i * i * 3 + 1;
+      const auto values = small_numbers(n);
+      add(lying(i % 2 ? Lie::shifted : Lie::row_major, values, {n}, dtype),
+          garbage({n}, dtype, i % 3 ? Lie::row_major : Lie::shifted));
+    }
+  }
+  for (Lie lie : kLies) {
+    add(lying(Lie::rotated, small_numbers(60), {3, 4, 5}), garbage({3, 4, 5}, float32, lie));
+  }
+  const std::int64_t large = 100003;  // of several chunks, with a rest
+  add(lying(Lie::row_major, small_numbers(large), {large}, uint8), garbage({large}, uint8));
+  const std::size_t before = cudasim::statistics().kernels_launched;
+  cuda_backend().copy_all(from, to);
+  cuda_backend().synchronize();
+  CHECK(cudasim::statistics().kernels_launched - before <= 2 + 4);  // tables, and other layouts
+  for (std::size_t i = 0; i < to.size(); ++i) {
+    CAPTURE(i);
+    CHECK(same_bits(to[i], expected[i]));
+  }
+  CHECK(cudasim::violations().empty());
+}
