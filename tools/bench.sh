@@ -78,7 +78,8 @@ awk -v json="$json" '
     }
     if (json != "") {
       printf "{\"ratios\": {" > json
-      for (i = 1; i <= n; ++i) printf "%s\"%s\": %s", i > 1 ? ", " : "", names[i], value[names[i]] > json
+      for (i = 1; i <= n; ++i)
+        printf("%s\"%s\": %s", (i == 1 ? "" : ", "), names[i], value[names[i]]) > json
       printf "}}\n" > json
     }
   }' "$log"
