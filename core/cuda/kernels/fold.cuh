@@ -117,11 +117,13 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 /// `partials`: results * slots values, wanted if there is more than one slot. The plan that fills
-/// the last slot also folds them.
+/// the last slot also folds them. Where a launch was refused, nothing follows: it would read what was
+/// never written, and the caller throws anyway.
 template <class Fold>
 void launch_fold(const Fold& fold, const FoldPlan& p, void* partials, cudaStream_t stream) {
   using Value = typename Fold::Value;
   static_assert(sizeof(Value) <= kMostValueBytes);
+  if (cudaPeekAtLastError() != cudaSuccess) return;
   auto* const to = p.slots > 1 ? static_cast<Value*>(partials) : nullptr;
   const unsigned warp_blocks = (p.results - 1) / (kThreads / kWarp) + 1;
   if (p.side_by_side) {
@@ -131,7 +133,7 @@ void launch_fold(const Fold& fold, const FoldPlan& p, void* partials, cudaStream
     const dim3 grid(p.values > kLongRow ? p.results : warp_blocks, p.parts);
     fold_rows<<<grid, kThreads, 0, stream>>>(fold, p, to);
   }
-  if (p.slots > 1 && p.slot + p.parts == p.slots) {
+  if (p.slots > 1 && p.slot + p.parts == p.slots && cudaPeekAtLastError() == cudaSuccess) {
     fold_partials<<<warp_blocks, kThreads, 0, stream>>>(fold, p, to);
   }
 }
