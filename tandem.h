@@ -27,6 +27,7 @@
 #include <tandem/core/stream.h>
 #include <tandem/core/tensor.h>
 #include <tandem/core/thread_state.h>
+#include <tandem/core/threads.h>
 #include <tandem/core/trace.h>
 #include <tandem/core/window.h>
 #include <tandem/data/cifar10.h>

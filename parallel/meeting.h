@@ -14,10 +14,10 @@
 #include <mutex>
 #include <span>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include <tandem/core/error.h>
+#include <tandem/core/look_for.h>
 
 namespace tandem::parallel {
 
@@ -26,19 +26,6 @@ class MeetingError : public UsageError {
  public:
   using UsageError::UsageError;
 };
-
-/// Looks until done() or the time is up: for whoever is about to sleep. Yields instead of pausing:
-/// if threads outnumber cores, a pausing one keeps the core from the one that has work.
-template <class Done>
-bool look_for(std::chrono::microseconds time, Done done) {
-  if (time.count() == 0) return done();
-  const auto end = std::chrono::steady_clock::now() + time;
-  while (!done()) {
-    if (std::chrono::steady_clock::now() >= end) return done();
-    std::this_thread::yield();
-  }
-  return true;
-}
 
 /// Thread safety: exchange() and leave() from the ranks' threads at once; open() between runs.
 class Meeting {

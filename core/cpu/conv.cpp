@@ -9,9 +9,11 @@
 // the batch. Images that are not row-major, or of 16-bit floats, are packed one by one on the way
 // in and unpacked on the way out. Products: gemm.cpp.
 #include <algorithm>
+#include <vector>
 
 #include <tandem/core/cpu/backend.h>
 #include <tandem/core/cpu/gemm.h>
+#include <tandem/core/cpu/team.h>
 #include <tandem/core/memory.h>
 
 namespace tandem {
@@ -218,24 +220,33 @@ class Images {
   Array place_;  // undefined: not needed
 };
 
+// f(begin, end) for parts of the images, which do not depend on each other.
+template <class F>
+void for_some_images(const Geometry& g, Device device, F f) {
+  const double products = double(g.images) * double(g.output_size()) * double(g.depth());
+  host::for_each_range(device, g.images, 0.04 * products, f);
+}
+
 template <class T>
 void forward(const Geometry& g, const Array& x, const T* w, const T* bias, const Array& y,
              CpuBackend& backend) {
-  Workspace<T> space(g, backend.device());
-  Images<T> images(x, g.groups, backend), results(y, g.groups, backend);
-  for (std::int64_t i = 0; i < g.images; ++i) {
-    T* out = results.write(i);
-    for (std::int64_t o = 0; o < g.outputs; ++o) {
-      const T start = bias ? bias[i % g.groups * g.outputs + o] : T(0);
-      std::fill_n(out + o * g.positions(), g.positions(), start);
+  for_some_images(g, backend.device(), [&](std::int64_t i, std::int64_t end) {
+    Workspace<T> space(g, backend.device());
+    Images<T> images(x, g.groups, backend), results(y, g.groups, backend);
+    for (; i < end; ++i) {
+      T* out = results.write(i);
+      for (std::int64_t o = 0; o < g.outputs; ++o) {
+        const T start = bias ? bias[i % g.groups * g.outputs + o] : T(0);
+        std::fill_n(out + o * g.positions(), g.positions(), start);
+      }
+      const T* image = with_padding(g, images.read(i), space);
+      space.for_each_tile(g, [&](const Tile<T>& tile) {
+        host::add_product(weights_of(g, w, i), gather_columns(g, tile, image), out + tile.begin,
+                          g.positions());
+      });
+      results.store(i);
     }
-    const T* image = with_padding(g, images.read(i), space);
-    space.for_each_tile(g, [&](const Tile<T>& tile) {
-      host::add_product(weights_of(g, w, i), gather_columns(g, tile, image), out + tile.begin,
-                        g.positions());
-    });
-    results.store(i);
-  }
+  });
 }
 
 // The positions of a tile in the gradient of an output.
@@ -247,38 +258,44 @@ host::Matrix<T> part_of(const Geometry& g, const T* dy, const Tile<T>& tile) {
 template <class T>
 void input_gradient(const Geometry& g, const T* w, const Array& dy, const Array& dx,
                     CpuBackend& backend) {
-  Workspace<T> space(g, backend.device());
-  Images<T> grads(dy, g.groups, backend), results(dx, g.groups, backend);
-  for (std::int64_t i = 0; i < g.images; ++i) {
-    const bool padded = g.padded_size() > 0;
-    const T* grad = grads.read(i);
-    T* out = results.write(i);
-    T* image = padded ? space.padded() : out;
-    std::fill_n(image, padded ? g.padded_size() : g.image_size(), T(0));
-    host::Matrix<T> weights = weights_of(g, w, i);
-    weights.transposed = true;
-    space.for_each_tile(g, [&](const Tile<T>& tile) {
-      const host::Matrix<T> part = part_of(g, grad, tile);
-      if (g.pointwise()) return host::add_product(weights, part, out + tile.begin, g.positions());
-      std::fill_n(tile.columns, g.depth() * tile.count, T(0));
-      host::add_product(weights, part, tile.columns, tile.count);
-      scatter_columns(g, tile, image);
-    });
-    if (padded) {
-      for_each_row(g, out, image, [&](T* row, const T* line) { std::copy_n(line, g.width, row); });
+  for_some_images(g, backend.device(), [&](std::int64_t i, std::int64_t end) {
+    Workspace<T> space(g, backend.device());
+    Images<T> grads(dy, g.groups, backend), results(dx, g.groups, backend);
+    for (; i < end; ++i) {
+      const bool padded = g.padded_size() > 0;
+      const T* grad = grads.read(i);
+      T* out = results.write(i);
+      T* image = padded ? space.padded() : out;
+      std::fill_n(image, padded ? g.padded_size() : g.image_size(), T(0));
+      host::Matrix<T> weights = weights_of(g, w, i);
+      weights.transposed = true;
+      space.for_each_tile(g, [&](const Tile<T>& tile) {
+        const host::Matrix<T> part = part_of(g, grad, tile);
+        if (g.pointwise()) {
+          return host::add_product(weights, part, out + tile.begin, g.positions());
+        }
+        std::fill_n(tile.columns, g.depth() * tile.count, T(0));
+        host::add_product(weights, part, tile.columns, tile.count);
+        scatter_columns(g, tile, image);
+      });
+      if (padded) {
+        for_each_row(g, out, image,
+                     [&](T* row, const T* line) { std::copy_n(line, g.width, row); });
+      }
+      results.store(i);
     }
-    results.store(i);
-  }
+  });
 }
 
+// Of images [i, end).
 template <class T>
-void weight_gradient(const Geometry& g, const Array& x, const Array& dy, T* dw,
-                     CpuBackend& backend) {
+void weight_gradient(const Geometry& g, const Array& x, const Array& dy, std::int64_t i,
+                     std::int64_t end, T* dw, CpuBackend& backend) {
   Workspace<T> space(g, backend.device());
   Images<T> images(x, g.groups, backend), grads(dy, g.groups, backend);
   const std::int64_t weights = g.outputs * g.depth();
   std::fill_n(dw, g.groups * weights, T(0));
-  for (std::int64_t i = 0; i < g.images; ++i) {
+  for (; i < end; ++i) {
     const T* image = with_padding(g, images.read(i), space);
     const T* grad = grads.read(i);
     space.for_each_tile(g, [&](const Tile<T>& tile) {
@@ -287,6 +304,22 @@ void weight_gradient(const Geometry& g, const Array& x, const Array& dy, T* dw,
       host::add_product(part_of(g, grad, tile), columns, dw + i % g.groups * weights, g.depth());
     });
   }
+}
+
+// dw is row-major.
+template <class T>
+void weight_gradient(const Geometry& g, const Array& x, const Array& dy, Array& dw,
+                     CpuBackend& backend) {
+  const std::int64_t samples = dy.size(0), parts = host::weight_parts(dy.shape(), dw.dtype());
+  std::vector<Array> sums(std::size_t(parts), dw);
+  for (std::size_t p = 1; p < sums.size(); ++p) {
+    sums[p] = Array::empty(dw.shape(), dw.dtype(), dw.device());
+  }
+  host::for_each_part(backend.device(), int(parts), [&](int p) {
+    weight_gradient(g, x, dy, samples * p / parts * g.groups, samples * (p + 1) / parts * g.groups,
+                    sums[std::size_t(p)].template fresh_data<T>(), backend);
+  });
+  for (std::size_t p = 1; p < sums.size(); ++p) backend.zip(zip_op<Add>, dw, sums[p], dw);
 }
 
 // Calls f with T = float or double; 16-bit floats are computed in float32 and rounded once.
@@ -308,6 +341,14 @@ Array prepared(const Array& a, CpuBackend& backend) {
 }
 
 }  // namespace
+
+// A part has at least 4096 positions: their products take a hundred times as long as what is done
+// once for a part.
+std::int64_t host::weight_parts(const Shape& y, DType dtype) {
+  if (dtype != float32 && dtype != float64) return 1;  // sums of 16 bits would be rounded twice
+  const std::int64_t positions = y[0] * y[2] * y[3];
+  return std::clamp<std::int64_t>(positions / 4096, 1, std::clamp<std::int64_t>(y[0], 1, 8));
+}
 
 void CpuBackend::conv2d(const Window2d& window, std::int64_t groups, const Array& x, const Array& w,
                         const Array& bias, Array& y) {
@@ -338,7 +379,7 @@ void CpuBackend::conv2d_grad_weight(const Window2d& window, std::int64_t groups,
   const bool own = dw.is_contiguous() && dw.dtype() == compute_type(dw);
   Array sum = own ? dw : Array::empty(dw.shape(), compute_type(dw), device());
   in_compute_type(dw.dtype(),
-                  [&]<class T>(T) { weight_gradient<T>(g, x, dy, sum.fresh_data<T>(), *this); });
+                  [&]<class T>(T) { weight_gradient<T>(g, x, dy, sum, *this); });
   if (!own) cast(sum, dw);
 }
 

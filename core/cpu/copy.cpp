@@ -49,18 +49,20 @@ void copy_as(const Array& x, Array& y) {
   Loops<2> loops({&y, &x});
   const bool transposes = loops.dim >= 2 && loops.inner_stride(1) != 1 &&
                           loops.stride[1][std::size_t(loops.dim - 2)] == 1;
-  if (transposes) {
-    Loops<2> planes = loops;  // the two innermost dimensions are done at once
-    --planes.dim;
-    planes.for_each_outer([&](const std::array<std::int64_t, 2>& offset) {
-      copy_plane(loops, from + offset[1], to + offset[0]);
+  const auto copy_part = [&](const Loops<2>& part, const std::array<std::int64_t, 2>& begin) {
+    Loops<2> outer = part;
+    if (transposes) --outer.dim;  // the two innermost dimensions are done at once
+    outer.for_each_outer([&](const std::array<std::int64_t, 2>& offset) {
+      const T* x_run = from + begin[1] + offset[1];
+      T* y_run = to + begin[0] + offset[0];
+      if (transposes) {
+        copy_plane(part, x_run, y_run);
+      } else {
+        copy_strided(x_run, part.inner_stride(1), y_run, part.inner_stride(0), part.inner());
+      }
     });
-    return;
-  }
-  loops.for_each_outer([&](const std::array<std::int64_t, 2>& offset) {
-    copy_strided(from + offset[1], loops.inner_stride(1), to + offset[0], loops.inner_stride(0),
-                 loops.inner());
-  });
+  };
+  host::for_each_part_of(y.device(), loops, double(y.numel()), copy_part);
 }
 
 }  // namespace
@@ -68,7 +70,14 @@ void copy_as(const Array& x, Array& y) {
 void CpuBackend::copy(const Array& x, Array& y) {
   if (y.numel() == 0) return;
   if (x.strides() == y.strides() && y.is_dense()) {  // the same bytes in the same order
-    std::memcpy(y.fresh_data(), x.data(), std::size_t(y.nbytes()));
+    std::byte* to = y.fresh_data();
+    const std::byte* from = x.data();
+    host::for_each_range(
+        device(), y.nbytes(), 0.1 * double(y.nbytes()),
+        [=](std::int64_t begin, std::int64_t end) {
+          std::memcpy(to + begin, from + begin, std::size_t(end - begin));
+        },
+        4096);
     return;
   }
   host::with_bits_of(x.dtype(), [&]<class T>(host::Type<T>) { copy_as<T>(x, y); });
@@ -94,15 +103,19 @@ void CpuBackend::fill(Array& y, double value) {
   const Loops<1> loops({&y});
   host::with_type(y.dtype(), [&]<class T>(host::Type<T>) {
     const T v = host::convert<T>(value);
-    const std::int64_t stride = loops.inner_stride(0);
-    loops.for_each_outer([&](const std::array<std::int64_t, 1>& offset) {
-      T* p = y.fresh_data<T>() + offset[0];
-      if (stride == 1) {
-        std::fill_n(p, loops.inner(), v);
-      } else {
-        for (std::int64_t i = 0; i < loops.inner(); ++i) p[i * stride] = v;
-      }
-    });
+    T* data = y.fresh_data<T>();
+    const auto fill_part = [&](const Loops<1>& part, const std::array<std::int64_t, 1>& begin) {
+      const std::int64_t stride = part.inner_stride(0);
+      part.for_each_outer([&](const std::array<std::int64_t, 1>& offset) {
+        T* p = data + begin[0] + offset[0];
+        if (stride == 1) {
+          std::fill_n(p, part.inner(), v);
+        } else {
+          for (std::int64_t i = 0; i < part.inner(); ++i) p[i * stride] = v;
+        }
+      });
+    };
+    host::for_each_part_of(device(), loops, 0.2 * double(y.numel()), fill_part);
   });
 }
 

@@ -4,12 +4,14 @@
 // Eigen's shortcut for small products adds in an order that depends on where the result lies.
 #define EIGEN_GEMM_TO_COEFFBASED_THRESHOLD 0
 #include <Eigen/Core>
+#include <algorithm>
 #include <vector>
 
 #include <tandem/core/cpu/accumulate.h>
 #include <tandem/core/cpu/backend.h>
 #include <tandem/core/cpu/gemm.h>
 #include <tandem/core/cpu/onednn.h>
+#include <tandem/core/cpu/team.h>
 #include <tandem/core/cpu/traverse.h>
 
 namespace tandem {
@@ -56,18 +58,107 @@ T dot(const T* a, std::int64_t a_stride, const T* b, std::int64_t b_stride, std:
   return host::reduce_run<SumRule>(products.data(), n);
 }
 
+// Note [Parts of a product]
+//   Libraries compute a product in panels; the rest that fills none is added up in another order.
+//   So a part has the bits of the whole if it begins with a panel, the last part has all of the
+//   rest, and sizes of parts do not change the choice of a kernel. Measured: Eigen's panels are of
+//   4 rows and of 8, 12, 16, 24 or 48 columns; those of oneDNN's thin products of 16 or 48 columns
+//   and up to 96 rows; its other products may be cut anywhere if no part is thin.
+struct Cut {
+  bool rows = true;                 // else columns, of the result
+  std::vector<std::int64_t> at{0};  // where parts begin, and the end
+  double largest = 1;               // part, as a share
+
+  Cut() = default;
+  // The bounds of `parts` nearly equal parts of n at multiples of the grain.
+  Cut(bool by_rows, std::int64_t n, std::int64_t grain, int parts) : rows(by_rows), largest(0) {
+    for (int i = 1; i <= parts; ++i) {
+      const std::int64_t even = (n * i / parts + grain / 2) / grain * grain;
+      at.push_back(i == parts ? n : std::min(n, std::max(even, at.back() + grain)));
+      largest = std::max(largest, double(at.back() - at[std::size_t(i - 1)]) / double(n));
+    }
+  }
+  int parts() const { return int(at.size()) - 1; }
+  std::int64_t least() const {
+    std::int64_t size = at.back();
+    for (std::size_t i = 1; i < at.size(); ++i) size = std::min(size, at[i] - at[i - 1]);
+    return size;
+  }
+};
+
+// The cut into at most so many parts whose largest part is the smallest.
+Cut cut_product(std::int64_t m, std::int64_t n, int most, bool by_onednn) {
+  constexpr std::int64_t kRows = 96, kColumns = 48;
+  const bool thick = by_onednn && !host::onednn_is_thin(m, n);
+  Cut best;
+  best.at.push_back(m);
+  if (m == 1 || n == 1) return best;  // vectors have kernels of their own
+  for (int parts = 2; parts <= most; ++parts) {
+    for (const bool rows : {true, false}) {
+      const std::int64_t grain = rows ? kRows : kColumns;
+      const Cut cut(rows, rows ? m : n, grain, parts);
+      const std::int64_t least = cut.least();
+      if (least < grain) continue;
+      if (thick && host::onednn_is_thin(rows ? least : m, rows ? n : least)) continue;
+      if (cut.largest < best.largest) best = cut;
+    }
+  }
+  return best;
+}
+
+template <class T>
+void multiply_here(const host::Matrix<T>& a, const host::Matrix<T>& b, T* out, std::int64_t stride,
+                   bool accumulate, bool by_onednn) {
+  if constexpr (std::is_same_v<T, float>) {
+    if (by_onednn && host::onednn_product(a, b, out, stride, accumulate)) return;
+  }
+  for (std::int64_t i = 0; i < a.height() && !accumulate; ++i) {
+    std::fill_n(out + i * stride, b.width(), T(0));
+  }
+  host::add_product(a, b, out, stride);
+}
+
+// Row-major out = a b, or out += a b, in at most so many parts.
+template <class T>
+void multiply_matrices(Device device, int most, const host::Matrix<T>& a, const host::Matrix<T>& b,
+                       T* out, bool accumulate) {
+  bool by_onednn = false;
+  if constexpr (std::is_same_v<T, float>) by_onednn = host::onednn_takes(a, b);
+  const std::int64_t n = b.width();
+  if (most == 1) return multiply_here(a, b, out, n, accumulate, by_onednn);
+  const Cut cut = cut_product(a.height(), n, most, by_onednn);
+  host::for_each_part(device, cut.parts(), [&](int part) {
+    const std::int64_t begin = cut.at[std::size_t(part)],
+                       count = cut.at[std::size_t(part) + 1] - begin;
+    if (cut.rows) {
+      multiply_here(a.rows_from(begin, count), b, out + begin * n, n, accumulate, by_onednn);
+    } else {
+      multiply_here(a, b.columns_from(begin, count), out + begin, n, accumulate, by_onednn);
+    }
+  });
+}
+
 template <class T>
 void multiply(const Array& a, const Array& b, Array& c, bool accumulate) {
   const Operand<T> left(a), right(b);
-  const std::int64_t m = c.size(1), n = c.size(2);
-  for (std::int64_t i = 0; i < c.size(0); ++i) {
-    T* out = c.fresh_data<T>() + i * m * n;
-    if constexpr (std::is_same_v<T, float>) {
-      if (host::onednn_product(left.matrix(i), right.matrix(i), out, n, accumulate)) continue;
+  const std::int64_t batch = c.size(0), size = c.size(1) * c.size(2);
+  const double nanoseconds = double(size) * double(a.size(2)) * (sizeof(T) == 4 ? 0.03 : 0.06);
+  T* out = c.fresh_data<T>();
+  const int most = host::parts_for(nanoseconds);  // of one product
+  if (batch == 1 || most > batch) {
+    for (std::int64_t i = 0; i < batch; ++i) {
+      multiply_matrices<T>(c.device(), most, left.matrix(i), right.matrix(i), out + i * size,
+                           accumulate);
     }
-    if (!accumulate) std::fill_n(out, m * n, T(0));
-    host::add_product(left.matrix(i), right.matrix(i), out, n);
+    return;
   }
+  host::for_each_range(c.device(), batch, double(batch) * nanoseconds,
+                       [&](std::int64_t i, std::int64_t end) {
+                         for (; i < end; ++i) {
+                           multiply_matrices<T>(c.device(), 1, left.matrix(i), right.matrix(i),
+                                                out + i * size, accumulate);
+                         }
+                       });
 }
 
 // Whole numbers, any strides: rare, and there is nothing to gain from Eigen.
@@ -91,10 +182,9 @@ void multiply_whole(const Array& a, const Array& b, Array& c, bool accumulate) {
 template <class T>
 void host::add_product(const Matrix<T>& a, const Matrix<T>& b, T* c, std::int64_t c_stride) {
   using Rows = Eigen::Map<const RowMajor<T>, 0, Eigen::OuterStride<>>;
-  const std::int64_t m = a.transposed ? a.columns : a.rows, n = b.transposed ? b.rows : b.columns;
+  const std::int64_t m = a.height(), n = b.width();
   if (m == 1 && n == 1) {
-    const std::int64_t depth = a.transposed ? a.rows : a.columns;
-    *c += dot(a.data, a.transposed ? a.stride : 1, b.data, b.transposed ? 1 : b.stride, depth);
+    *c += dot(a.data, a.transposed ? a.stride : 1, b.data, b.transposed ? 1 : b.stride, a.width());
     return;
   }
   const Rows p(a.data, a.rows, a.columns, Eigen::OuterStride<>(a.stride));

@@ -11,6 +11,24 @@ struct Matrix {
   const T* data;
   std::int64_t rows, columns, stride;  // as it lies
   bool transposed = false;
+
+  // What is meant: its size, and some of its rows or columns.
+  std::int64_t height() const { return transposed ? columns : rows; }
+  std::int64_t width() const { return transposed ? rows : columns; }
+  Matrix rows_from(std::int64_t begin, std::int64_t count) const {
+    return transposed ? lying_columns(begin, count) : lying_rows(begin, count);
+  }
+  Matrix columns_from(std::int64_t begin, std::int64_t count) const {
+    return transposed ? lying_rows(begin, count) : lying_columns(begin, count);
+  }
+
+ private:
+  Matrix lying_rows(std::int64_t begin, std::int64_t count) const {
+    return {data + begin * stride, count, columns, stride, transposed};
+  }
+  Matrix lying_columns(std::int64_t begin, std::int64_t count) const {
+    return {data + begin, rows, count, stride, transposed};
+  }
 };
 
 /// c += a b, where c is row-major. The order of additions depends on sizes only. float and double.

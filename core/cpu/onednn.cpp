@@ -9,6 +9,7 @@
 
 #include <tandem/core/backend.h>
 #include <tandem/core/cpu/onednn_kernel.h>
+#include <tandem/core/cpu/team.h>
 #include <tandem/core/error.h>
 #include <tandem/core/numerics.h>
 
@@ -53,9 +54,56 @@ bool is_quicker(const Matrix<float>& a, const Matrix<float>& b) {
   const std::int64_t m = a.transposed ? a.columns : a.rows, k = a.transposed ? a.rows : a.columns,
                      n = b.transposed ? b.rows : b.columns;
   if (m * n * k < 1 << 16) return false;
-  if (1.0 / double(m) + 1.0 / double(n) < 0.0038) return true;  // oneDNN's own limit of "thin"
+  if (!onednn_is_thin(m, n)) return true;
   const auto shares_sets = [](std::int64_t stride) { return stride >= 512 && stride % 256 == 0; };
   return !(a.transposed && shares_sets(a.stride)) && !(!b.transposed && shares_sets(b.stride));
+}
+
+// Some samples of a batch.
+struct Range {
+  std::int64_t begin, count;
+  Array of(const Array& images) const {
+    return count == images.size(0) ? images : images.narrow(0, begin, count);
+  }
+};
+
+// Nearly equal ones.
+std::vector<Range> ranges(std::int64_t n, std::int64_t parts) {
+  std::vector<Range> list;
+  for (std::int64_t i = 0; i < parts; ++i) {
+    const std::int64_t begin = n * i / parts;
+    list.push_back({begin, n * (i + 1) / parts - begin});
+  }
+  return list;
+}
+
+// Samples do not depend on each other, so any parts will do; the gradient of a weight is a sum over
+// them, which is cut in the same way whatever the number of threads.
+std::vector<Range> parts_of(const Convolution& c) {
+  const std::int64_t n = c.x[0];
+  const double products = double(c.y.numel()) * double(c.w.numel() / c.w[0]);
+  if (c.operation == Convolution::grad_weight) return ranges(n, weight_parts(c.y, c.dtype));
+  return ranges(n, std::min<std::int64_t>(n, parts_for(0.03 * products)));
+}
+
+// The weights of all parts; where they are what is computed, the first part's, and room for those
+// of the others.
+std::vector<Array> weights_of_parts(const Convolution& c, const Array& w, std::size_t parts) {
+  std::vector<Array> list(parts, w);
+  if (c.operation != Convolution::grad_weight) return list;
+  const CategoryScope scope(Category::workspace);
+  for (std::size_t i = 1; i < parts; ++i) {
+    list[i] = Array::empty({w.numel()}, w.dtype(), w.device()).as_strided(w.shape(), w.strides(), 0);
+  }
+  return list;
+}
+
+// The first one is their sum.
+void add_up(const std::vector<Array>& parts) {
+  Array sum = parts[0];
+  for (std::size_t i = 1; i < parts.size(); ++i) {
+    backend(sum.device()).zip(zip_op<Add>, sum, parts[i], sum);
+  }
 }
 
 [[noreturn]] void fail(const dnnl::error& e) {
@@ -69,11 +117,15 @@ struct OneDnn::Kernels {
   dnnl::stream stream{onednn_engine()};
   std::map<std::vector<std::int64_t>, Kernel> made{};
 
-  // All are dropped when there are too many: whoever needs that many meets few of them again.
+  // Room for so many more: all are dropped when there are too many, for whoever needs that many
+  // meets few of them again.
+  void make_room(std::size_t count) {
+    if (made.size() + count > kMostKernels) made.clear();
+  }
+
   template <class Make>
   Kernel& find(std::vector<std::int64_t> key, const Make& make) {
     if (const auto at = made.find(key); at != made.end()) return at->second;
-    if (made.size() >= kMostKernels) made.clear();
     Kernel kernel;
     try {
       kernel = make();
@@ -83,13 +135,35 @@ struct OneDnn::Kernels {
     return made.emplace(std::move(key), std::move(kernel)).first->second;
   }
 
+  // A part of the batch has a kernel of its own, not shared with another part: it holds its
+  // arguments.
+  Kernel* find_part(Convolution c, const Range& rows, std::size_t part) {
+    c.x[0] = c.y[0] = rows.count;
+    std::vector<std::int64_t> key = c.key();
+    key.push_back(std::int64_t(part));
+    Kernel& kernel = find(std::move(key), [&] { return make_kernel(c); });
+    return kernel ? &kernel : nullptr;
+  }
+
   bool convolve(const Convolution& c, const Array& x, const Array& w, const Array& bias,
                 const Array& y) {
     const OneThread one;
     const std::lock_guard lock(mutex);
-    Kernel& kernel = find(c.key(), [&] { return make_kernel(c); });
-    if (!kernel) return false;
-    run(kernel, lying(x, c.images), w, bias, lying(y, c.images));
+    const std::vector<Range> parts = parts_of(c);
+    make_room(parts.size());
+    std::vector<Kernel*> kernels;
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      kernels.push_back(find_part(c, parts[i], i));
+      if (kernels.back() == nullptr) return false;
+    }
+    const Array images = lying(x, c.images), results = lying(y, c.images);
+    const std::vector<Array> weights = weights_of_parts(c, w, parts.size());
+    for_each_part(y.device(), int(parts.size()), [&](int part) {
+      const auto i = std::size_t(part);
+      const OneThread one_of_part;
+      run(*kernels[i], parts[i].of(images), weights[i], bias, parts[i].of(results));
+    });
+    if (c.operation == Convolution::grad_weight) add_up(weights);
     return true;
   }
 
@@ -114,6 +188,7 @@ bool OneDnn::gemm(const Array& a, const Array& b, Array& c, bool accumulate) {
   if (c.dtype() != bfloat16 || !takes(c.dtype())) return false;
   const OneThread one;
   const std::lock_guard lock(kernels_->mutex);
+  kernels_->make_room(1);
   Kernel& kernel = kernels_->find(product_key(a, b, c, accumulate),
                                   [&] { return make_kernel(a, b, c, accumulate); });
   if (!kernel) return false;
@@ -153,9 +228,16 @@ bool OneDnn::conv2d_grad_weight(const Window2d& window, std::int64_t groups, con
       x, dw, {}, dy);
 }
 
+bool onednn_takes(const Matrix<float>& a, const Matrix<float>& b) {
+  return onednn() && is_quicker(a, b);
+}
+
+bool onednn_is_thin(std::int64_t m, std::int64_t n) {
+  return 1.0 / double(m) + 1.0 / double(n) >= 0.0038;  // oneDNN's own limit
+}
+
 bool onednn_product(const Matrix<float>& a, const Matrix<float>& b, float* c, std::int64_t c_stride,
                     bool accumulate) {
-  if (!onednn() || !is_quicker(a, b)) return false;
   const OneThread one;
   const std::int64_t m = a.transposed ? a.columns : a.rows, k = a.transposed ? a.rows : a.columns,
                      n = b.transposed ? b.rows : b.columns;

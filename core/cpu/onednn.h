@@ -3,8 +3,8 @@
 //
 // Everything here may decline by returning false, with nothing written: then Eigen computes
 // (gemm.cpp, conv.cpp). That happens without oneDNN, when it is switched off (numerics.h), for
-// types that this processor cannot multiply, and where Eigen is as quick. The calling thread does
-// all the work.
+// types that this processor cannot multiply, and where Eigen is as quick. OpenMP's
+// threads are not used, but those of the device (team.h).
 #pragma once
 
 #include <memory>
@@ -15,9 +15,20 @@
 
 namespace tandem::host {
 
-/// c = a b, or c += a b if `accumulate`. c is row-major.
+/// Is this product one for oneDNN?
+bool onednn_takes(const Matrix<float>& a, const Matrix<float>& b);
+/// Products of results (M, N) that are thin are computed in another way than others, whose bits are
+/// others too.
+bool onednn_is_thin(std::int64_t m, std::int64_t n);
+/// c = a b, or c += a b if `accumulate`. c is row-major. REQUIRES: oneDNN takes it, or the product
+/// that it is a part of (see gemm.cpp).
 bool onednn_product(const Matrix<float>& a, const Matrix<float>& b, float* c, std::int64_t c_stride,
                     bool accumulate);
+
+/// In how many parts of the batch the gradient of a weight is computed, which are then added up in
+/// order. By the shape alone (see Note [Parts of a kernel]), few enough that making them and adding
+/// them up takes no time to speak of. y (N, O, P, Q). Defined in conv.cpp.
+std::int64_t weight_parts(const Shape& y, DType dtype);
 
 /// Kernels of one device, made when first needed and kept: one per operation, shape and layout, the
 /// refusals too. Thread safe: two engines may share a device, but its kernels run one at a time.

@@ -1,5 +1,7 @@
 #include <tandem/core/cpu/traverse.h>
 
+#include <functional>
+
 #if defined(__F16C__)
 #include <immintrin.h>
 #endif
@@ -60,25 +62,27 @@ void scatter(DType dtype, const C* from, std::byte* to, std::int64_t stride, std
   });
 }
 
+namespace {
+
+// What the parts of one call have in common.
 template <class Out, class In, std::size_t N>
-void run_blocks(Array& y, const Inputs<N>& inputs, const BlockKernel<Out, In, N>& kernel) {
-  if (y.numel() == 0) return;
-  std::array<const Array*, N + 1> all{&y};
-  std::copy(inputs.begin(), inputs.end(), all.begin() + 1);
-  const Loops<N + 1> loops(all);
-  const std::int64_t n = loops.inner();
+struct Blocks {
+  const Inputs<N>& inputs;
+  const BlockKernel<Out, In, N>& kernel;
+  std::byte* y;
+  DType y_dtype;
+  bool y_direct;  // the kernel writes, or reads, where the array lies
+  std::array<bool, N> direct{};
 
-  const bool y_direct = loops.inner_stride(0) == 1 && y.dtype() == dtype_of<Out>;
-  std::array<bool, N> direct;
-  bool all_direct = y_direct;
-  for (std::size_t k = 0; k < N; ++k) {
-    direct[k] = loops.inner_stride(k + 1) == 1 && inputs[k]->dtype() == dtype_of<In>;
-    all_direct &= direct[k];
-  }
-  const std::int64_t block = all_direct ? n : std::min(n, kBlock);
+  bool all_direct() const { return y_direct && std::ranges::all_of(direct, std::identity{}); }
+  void run(const Loops<N + 1>& loops, const std::array<std::int64_t, N + 1>& begin) const;
+};
 
-  std::byte* y_data = y.fresh_data();
-  const auto y_size = std::int64_t(size_of(y.dtype()));
+template <class Out, class In, std::size_t N>
+void Blocks<Out, In, N>::run(const Loops<N + 1>& loops,
+                             const std::array<std::int64_t, N + 1>& begin) const {
+  const std::int64_t n = loops.inner(), block = all_direct() ? n : std::min(n, kBlock);
+  const auto y_size = std::int64_t(size_of(y_dtype));
   Out y_buffer[kBlock];
   In buffer[N][kBlock];
   std::array<const In*, N> x{};
@@ -86,23 +90,42 @@ void run_blocks(Array& y, const Inputs<N>& inputs, const BlockKernel<Out, In, N>
     for (std::int64_t start = 0; start < n; start += block) {
       const std::int64_t m = std::min(block, n - start);
       for (std::size_t k = 0; k < N; ++k) {
-        const std::int64_t at = offset[k + 1] + start * loops.inner_stride(k + 1);
+        const std::int64_t stride = loops.inner_stride(k + 1);
+        const std::int64_t at = begin[k + 1] + offset[k + 1] + start * stride;
         const std::byte* p = inputs[k]->data() + at * std::int64_t(size_of(inputs[k]->dtype()));
         if (direct[k]) {
           x[k] = reinterpret_cast<const In*>(p);
         } else {
           // A broadcast number fills its buffer once for the whole run.
-          const bool filled = loops.inner_stride(k + 1) == 0 && start > 0;
-          if (!filled) gather(inputs[k]->dtype(), p, loops.inner_stride(k + 1), m, buffer[k]);
+          const bool filled = stride == 0 && start > 0;
+          if (!filled) gather(inputs[k]->dtype(), p, stride, m, buffer[k]);
           x[k] = buffer[k];
         }
       }
-      std::byte* out = y_data + (offset[0] + start * loops.inner_stride(0)) * y_size;
-      Out* target = y_direct ? reinterpret_cast<Out*>(out) : y_buffer;
+      const std::int64_t to = begin[0] + offset[0] + start * loops.inner_stride(0);
+      Out* target = y_direct ? reinterpret_cast<Out*>(y + to * y_size) : y_buffer;
       kernel(m, target, x);
-      if (!y_direct) scatter(y.dtype(), y_buffer, out, loops.inner_stride(0), m);
+      if (!y_direct) scatter(y_dtype, y_buffer, y + to * y_size, loops.inner_stride(0), m);
     }
   });
+}
+
+}  // namespace
+
+template <class Out, class In, std::size_t N>
+void run_blocks(Array& y, const Inputs<N>& inputs, const BlockKernel<Out, In, N>& kernel) {
+  if (y.numel() == 0) return;
+  std::array<const Array*, N + 1> all{&y};
+  std::copy(inputs.begin(), inputs.end(), all.begin() + 1);
+  const Loops<N + 1> loops(all);
+  Blocks<Out, In, N> blocks{inputs, kernel, y.fresh_data(), y.dtype(),
+                            loops.inner_stride(0) == 1 && y.dtype() == dtype_of<Out>};
+  for (std::size_t k = 0; k < N; ++k) {
+    blocks.direct[k] = loops.inner_stride(k + 1) == 1 && inputs[k]->dtype() == dtype_of<In>;
+  }
+  const double nanoseconds = double(y.numel()) * (blocks.all_direct() ? 0.3 : 1.0);
+  for_each_part_of(y.device(), loops, nanoseconds,
+                   [&](const auto& part, const auto& begin) { blocks.run(part, begin); });
 }
 
 // clang-format off

@@ -15,6 +15,7 @@
 
 #include <tandem/core/array.h>
 #include <tandem/core/convert.h>
+#include <tandem/core/cpu/team.h>
 #include <tandem/core/functors.h>
 #include <tandem/core/loops.h>
 
@@ -89,6 +90,28 @@ void gather(DType dtype, const std::byte* from, std::int64_t stride, std::int64_
 /// The other way round.
 template <class C>
 void scatter(DType dtype, const C* from, std::byte* to, std::int64_t stride, std::int64_t n);
+
+/// f(loops, offsets): a loop that takes so many nanoseconds, cut into parts of which each begins at
+/// its offsets. For loops whose elements are computed one by one; see Note [Parts of a kernel].
+template <std::size_t N, class F>
+void for_each_part_of(Device device, const Loops<N>& loops, double nanoseconds, const F& f) {
+  const int parts = parts_for(nanoseconds);
+  if (parts <= 1) return f(loops, std::array<std::int64_t, N>{});
+  // The outermost dimension that is long enough, else the longest.
+  const auto end = loops.size.begin() + loops.dim;
+  auto at = std::find_if(loops.size.begin(), end, [&](std::int64_t n) { return n >= 4 * parts; });
+  if (at == end) at = std::max_element(loops.size.begin(), end);
+  const auto d = std::size_t(at - loops.size.begin());
+  const std::int64_t grain = *at >= 64 * parts ? 16 : 1;  // so that parts share few cache lines
+  const auto cut = [&](std::int64_t first, std::int64_t last) {
+    Loops<N> part = loops;
+    part.size[d] = last - first;
+    std::array<std::int64_t, N> offsets{};
+    for (std::size_t a = 0; a < N; ++a) offsets[a] = first * loops.stride[a][d];
+    f(part, offsets);
+  };
+  for_each_range(device, *at, nanoseconds, cut, grain);
+}
 
 template <std::size_t N>
 using Inputs = std::array<const Array*, N>;
