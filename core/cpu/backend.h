@@ -1,6 +1,6 @@
-// The CPU backend: one object per logical device. Synchronous and single-threaded: the thread that
-// calls does the work, so N replicas use N cores and results do not depend on scheduling.
-// Each method is one file of this folder; traverse.h is the loop they share.
+// The CPU backend: one object per logical device. Synchronous: the thread that calls does the work,
+// and shares what is large with helpers if the user wants any (team.h); results do not depend on
+// their number. Each method is one file of this folder; traverse.h is the loop they share.
 #pragma once
 
 #include <memory>

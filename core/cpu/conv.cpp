@@ -378,8 +378,7 @@ void CpuBackend::conv2d_grad_weight(const Window2d& window, std::int64_t groups,
   const Geometry g(window, groups, x, dy);
   const bool own = dw.is_contiguous() && dw.dtype() == compute_type(dw);
   Array sum = own ? dw : Array::empty(dw.shape(), compute_type(dw), device());
-  in_compute_type(dw.dtype(),
-                  [&]<class T>(T) { weight_gradient<T>(g, x, dy, sum, *this); });
+  in_compute_type(dw.dtype(), [&]<class T>(T) { weight_gradient<T>(g, x, dy, sum, *this); });
   if (!own) cast(sum, dw);
 }
 

@@ -69,16 +69,20 @@ void CpuBackend::dropout(const DropoutKey& key, const Array& x, Array& y) {
   const std::int64_t n = x.numel() / rows;
   const bool images = format_of(x) == MemoryFormat::channels_last;
   host::with_type(x.dtype(), [&]<class T>(host::Type<T>) {
-    const T* in = x.data<T>();
-    T* out = y.fresh_data<T>();
-    for (std::int64_t i = 0; i < rows; ++i, in += n, out += n) {
-      const std::int64_t row = key.first_row + i;
-      if (images) {
-        drop_image(key, row, x.size(1), x.size(2) * x.size(3), in, out);
-      } else {
-        drop_row(key, row, n, in, out);
+    T* results = y.fresh_data<T>();
+    const auto some_rows = [&](std::int64_t i, std::int64_t end) {
+      for (; i < end; ++i) {
+        const T* in = x.data<T>() + i * n;
+        T* out = results + i * n;
+        const std::int64_t row = key.first_row + i;
+        if (images) {
+          drop_image(key, row, x.size(1), x.size(2) * x.size(3), in, out);
+        } else {
+          drop_row(key, row, n, in, out);
+        }
       }
-    }
+    };
+    host::for_each_range(device(), rows, double(x.numel()), some_rows);
   });
 }
 

@@ -18,10 +18,24 @@ using Piece = std::array<T, std::size_t(kPiece)>;
 
 struct Channels {
   std::int64_t outer, count, inner;
+  std::int64_t begin = 0, end = count;  // those that are computed: a part
 
   explicit Channels(const Array& x) : outer(x.size(0)), count(x.size(1)), inner(x.size(2)) {}
   double elements() const { return double(outer * inner); }
 };
+
+/// f(channels) for parts of them: they do not depend on each other.
+template <class F>
+void for_some_channels(const Array& x, F f) {
+  const Channels all(x);
+  const auto part = [&](std::int64_t begin, std::int64_t end) {
+    Channels some = all;
+    some.begin = begin;
+    some.end = end;
+    f(some);
+  };
+  host::for_each_range(x.device(), all.count, double(x.numel()), part, all.inner == 1 ? 16 : 1);
+}
 
 /// One channel, or up to kPiece neighbours if inner is 1.
 struct Group {
@@ -31,7 +45,7 @@ struct Group {
 template <class F>
 void for_each_group(const Channels& c, F f) {
   const std::int64_t step = c.inner == 1 ? kPiece : 1;
-  for (std::int64_t i = 0; i < c.count; i += step) f(Group{i, std::min(step, c.count - i)});
+  for (std::int64_t i = c.begin; i < c.end; i += step) f(Group{i, std::min(step, c.end - i)});
 }
 
 /// f(at, n, j): n elements from element `at` of the array on, which stand at j, j + 1, ... of
@@ -139,8 +153,7 @@ struct Rule {
 };
 
 template <class C>
-void moments_of(const Array& x, double* mean, double* m2) {
-  const Channels channels(x);
+void moments_of(const Channels& channels, const Array& x, double* mean, double* m2) {
   Source<C> source(x);
   for_each_group(channels, [&](const Group& group) {
     Piece<double> sum{}, squares{};
@@ -166,8 +179,7 @@ void moments_of(const Array& x, double* mean, double* m2) {
 // y = x alpha + beta, alpha = weight / sqrt(var + eps), beta = bias - mean alpha; then, if there
 // are weights by position, y weights + biases.
 template <class C>
-void normalize_with(const Array& x, const Normal& by, Array& y) {
-  const Channels channels(x);
+void normalize_with(const Channels& channels, const Array& x, const Normal& by, Array& y) {
   const Rule<C> rule(by, channels);
   Source<C> source(x);
   Target<C> target(y);
@@ -195,8 +207,8 @@ void normalize_with(const Array& x, const Normal& by, Array& y) {
 }
 
 template <class C>
-void sums_of(const Array& x, const Normal& by, const Array& dy, double* sum_g, double* sum_gx) {
-  const Channels channels(x);
+void sums_of(const Channels& channels, const Array& x, const Normal& by, const Array& dy,
+             double* sum_g, double* sum_gx) {
   const Rule<C> rule(by, channels);
   Source<C> source(x), grads(dy);
   Piece<C> weighted;
@@ -226,9 +238,8 @@ void sums_of(const Array& x, const Normal& by, const Array& dy, double* sum_g, d
 // dx = a weights dy + b (x - mean) + c with a = weight invstd, b = -invstd^2 mean_gx,
 // c = -invstd mean_g
 template <class C>
-void grad_with(const Array& x, const Normal& by, const Array& dy, const double* mean_g,
-               const double* mean_gx, Array& dx) {
-  const Channels channels(x);
+void grad_with(const Channels& channels, const Array& x, const Normal& by, const Array& dy,
+               const double* mean_g, const double* mean_gx, Array& dx) {
   const Rule<C> rule(by, channels);
   Source<C> source(x), grads(dy);
   Target<C> target(dx);
@@ -267,14 +278,16 @@ void CpuBackend::moments(const Array& x, Array& mean, Array& m2) {
     return;
   }
   host::with_compute_type<Domain::floats>(x.dtype(), [&]<class C>(host::Type<C>) {
-    moments_of<C>(x, mean.fresh_data<double>(), m2.fresh_data<double>());
+    double *means = mean.fresh_data<double>(), *squares = m2.fresh_data<double>();
+    for_some_channels(x, [&](const Channels& some) { moments_of<C>(some, x, means, squares); });
   });
 }
 
 void CpuBackend::normalize(const Array& x, const Normal& by, Array& y) {
   if (y.numel() == 0) return;
-  host::with_compute_type<Domain::floats>(
-      x.dtype(), [&]<class C>(host::Type<C>) { normalize_with<C>(x, by, y); });
+  host::with_compute_type<Domain::floats>(x.dtype(), [&]<class C>(host::Type<C>) {
+    for_some_channels(x, [&](const Channels& some) { normalize_with<C>(some, x, by, y); });
+  });
 }
 
 void CpuBackend::normalize_sums(const Array& x, const Normal& by, const Array& dy, Array& sum_g,
@@ -285,7 +298,8 @@ void CpuBackend::normalize_sums(const Array& x, const Normal& by, const Array& d
     return;
   }
   host::with_compute_type<Domain::floats>(x.dtype(), [&]<class C>(host::Type<C>) {
-    sums_of<C>(x, by, dy, sum_g.fresh_data<double>(), sum_gx.fresh_data<double>());
+    double *g = sum_g.fresh_data<double>(), *gx = sum_gx.fresh_data<double>();
+    for_some_channels(x, [&](const Channels& some) { sums_of<C>(some, x, by, dy, g, gx); });
   });
 }
 
@@ -293,7 +307,9 @@ void CpuBackend::normalize_grad(const Array& x, const Normal& by, const Array& d
                                 const Array& mean_g, const Array& mean_gx, Array& dx) {
   if (dx.numel() == 0) return;
   host::with_compute_type<Domain::floats>(x.dtype(), [&]<class C>(host::Type<C>) {
-    grad_with<C>(x, by, dy, mean_g.data<double>(), mean_gx.data<double>(), dx);
+    for_some_channels(x, [&](const Channels& some) {
+      grad_with<C>(some, x, by, dy, mean_g.data<double>(), mean_gx.data<double>(), dx);
+    });
   });
 }
 

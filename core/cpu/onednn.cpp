@@ -93,7 +93,8 @@ std::vector<Array> weights_of_parts(const Convolution& c, const Array& w, std::s
   if (c.operation != Convolution::grad_weight) return list;
   const CategoryScope scope(Category::workspace);
   for (std::size_t i = 1; i < parts; ++i) {
-    list[i] = Array::empty({w.numel()}, w.dtype(), w.device()).as_strided(w.shape(), w.strides(), 0);
+    list[i] =
+        Array::empty({w.numel()}, w.dtype(), w.device()).as_strided(w.shape(), w.strides(), 0);
   }
   return list;
 }

@@ -356,8 +356,16 @@ void CpuBackend::max_pool2d(const Window2d& window, const Array& x, Array& y, Ar
   with_float(x.dtype(), [&]<class T>(host::Type<T>) {
     const auto largest =
         s.format == MemoryFormat::contiguous ? largest_of_rows<T> : largest_of_pixels<T>;
-    largest(s, window, in.data<T>(), y.fresh_data<T>(),
-            index.defined() ? index.fresh_data<std::int32_t>() : nullptr);
+    T* out = y.fresh_data<T>();
+    std::int32_t* taken = index.defined() ? index.fresh_data<std::int32_t>() : nullptr;
+    const std::int64_t from = s.h * s.w * s.channels, to = s.p * s.q * s.channels;  // of a plane
+    const auto some_planes = [&](std::int64_t begin, std::int64_t end) {
+      Planes some = s;
+      some.count = end - begin;
+      largest(some, window, in.data<T>() + begin * from, out + begin * to,
+              taken ? taken + begin * to : nullptr);
+    };
+    host::for_each_range(device(), s.count, double(s.count * from), some_planes);
   });
 }
 

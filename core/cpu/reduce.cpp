@@ -25,11 +25,11 @@ void reduce_rows(const Split& s, DType dtype) {
   const bool direct = stride == 1 && dtype == dtype_of<C>;
   const bool one_run = direct && gone.dim == 1;
   Array y = s.kept_y;
-  C buffer[host::kBlock];
   const auto combine = [](C& sum, C value) { sum = F::combine(sum, value); };
   const auto result = [&](const std::byte* x) {
     if (one_run) return host::reduce_run<F>(reinterpret_cast<const C*>(x), n);
     Counter<C, decltype(combine)> counter(F::template identity<C>(), combine);
+    C buffer[host::kBlock];
     gone.for_each_outer([&](const std::array<std::int64_t, 1>& offset) {
       const std::byte* p = x + offset[0] * size;
       for (std::int64_t i = 0; i < n; i += host::kBlock) {
@@ -45,18 +45,23 @@ void reduce_rows(const Split& s, DType dtype) {
     });
     return counter.total();
   };
-  C results[host::kBlock];  // of neighbours, stored at once
-  kept.for_each_outer([&](const std::array<std::int64_t, 2>& offset) {
-    for (std::int64_t start = 0; start < kept.inner(); start += host::kBlock) {
-      const std::int64_t m = std::min(host::kBlock, kept.inner() - start);
-      const std::int64_t x_step = kept.inner_stride(1), y_step = kept.inner_stride(0);
-      for (std::int64_t i = 0; i < m; ++i) {
-        results[i] = result(s.gone.data() + (offset[1] + (start + i) * x_step) * size);
+  std::byte* y_data = y.fresh_data();
+  const auto some = [&](const Loops<2>& part, const std::array<std::int64_t, 2>& begin) {
+    C results[host::kBlock];  // of neighbours, stored at once
+    part.for_each_outer([&](const std::array<std::int64_t, 2>& offset) {
+      for (std::int64_t start = 0; start < part.inner(); start += host::kBlock) {
+        const std::int64_t m = std::min(host::kBlock, part.inner() - start);
+        const std::int64_t x_step = part.inner_stride(1), y_step = part.inner_stride(0);
+        const std::int64_t from = begin[1] + offset[1] + start * x_step,
+                           to = begin[0] + offset[0] + start * y_step;
+        for (std::int64_t i = 0; i < m; ++i) {
+          results[i] = result(s.gone.data() + (from + i * x_step) * size);
+        }
+        host::scatter(dtype, results, y_data + to * size, y_step, m);
       }
-      host::scatter(dtype, results, y.fresh_data() + (offset[0] + start * y_step) * size, y_step,
-                    m);
-    }
-  });
+    });
+  };
+  host::for_each_part_of(y.device(), kept, 0.3 * double(s.gone.numel() * y.numel()), some);
 }
 
 // Many results side by side: good where a dimension that stays is the innermost.

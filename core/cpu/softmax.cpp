@@ -9,9 +9,10 @@
 namespace tandem {
 namespace {
 
-// f(row number's offsets) for every row of arrays of one shape; rows are the last dimension.
-template <std::size_t N, class F>
-void for_each_row(const std::array<const Array*, N>& arrays, F&& f) {
+// f(offsets) for every row of arrays of one shape; rows are the last dimension. Each part of the
+// rows has an f of its own, from make().
+template <std::size_t N, class Make>
+void for_each_row(const std::array<const Array*, N>& arrays, Make&& make) {
   std::array<Array, N> first;
   std::array<const Array*, N> pointers;
   const int last = arrays[0]->dim() - 1;
@@ -20,12 +21,17 @@ void for_each_row(const std::array<const Array*, N>& arrays, F&& f) {
     pointers[a] = &first[a];
   }
   const host::Loops<N> loops(pointers);
-  loops.for_each_outer([&](std::array<std::int64_t, N> offset) {
-    for (std::int64_t i = 0; i < loops.inner(); ++i) {
-      f(offset);
-      for (std::size_t a = 0; a < N; ++a) offset[a] += loops.inner_stride(a);
-    }
-  });
+  const auto some_rows = [&](const host::Loops<N>& part, const std::array<std::int64_t, N>& begin) {
+    auto f = make();
+    part.for_each_outer([&](std::array<std::int64_t, N> offset) {
+      for (std::size_t a = 0; a < N; ++a) offset[a] += begin[a];
+      for (std::int64_t i = 0; i < part.inner(); ++i) {
+        f(offset);
+        for (std::size_t a = 0; a < N; ++a) offset[a] += part.inner_stride(a);
+      }
+    });
+  };
+  host::for_each_part_of(arrays[0]->device(), loops, 2.0 * double(arrays[0]->numel()), some_rows);
 }
 
 // A row as contiguous numbers of C: where it lies if it is that already, else copied to `buffer`.
@@ -97,11 +103,14 @@ void CpuBackend::softmax(bool log, const Array& x, Array& y) {
   if (y.numel() == 0) return;
   host::with_compute_type<Domain::floats>(x.dtype(), [&]<class C>(host::Type<C>) {
     const std::int64_t n = x.shape().back();
-    std::vector<C> in, out, powers(static_cast<std::size_t>(n));
-    for_each_row<2>({&y, &x}, [&](const std::array<std::int64_t, 2>& offset) {
-      C* row = target(y, offset[0], out);
-      softmax_row(log, n, load(x, offset[1], in), row, powers.data());
-      store(row, y, offset[0], out);
+    for_each_row<2>({&y, &x}, [&] {
+      return [&, in = std::vector<C>(), out = std::vector<C>(),
+              powers = std::vector<C>(std::size_t(n))](
+                 const std::array<std::int64_t, 2>& offset) mutable {
+        C* row = target(y, offset[0], out);
+        softmax_row(log, n, load(x, offset[1], in), row, powers.data());
+        store(row, y, offset[0], out);
+      };
     });
   });
 }
@@ -110,12 +119,15 @@ void CpuBackend::softmax_grad(bool log, const Array& y, const Array& dy, Array& 
   if (dx.numel() == 0) return;
   host::with_compute_type<Domain::floats>(y.dtype(), [&]<class C>(host::Type<C>) {
     const std::int64_t n = y.shape().back();
-    std::vector<C> in, grad, out, weight(static_cast<std::size_t>(n));
-    for_each_row<3>({&dx, &y, &dy}, [&](const std::array<std::int64_t, 3>& offset) {
-      C* row = target(dx, offset[0], out);
-      softmax_grad_row(log, n, load(y, offset[1], in), load(dy, offset[2], grad), row,
-                       weight.data());
-      store(row, dx, offset[0], out);
+    for_each_row<3>({&dx, &y, &dy}, [&] {
+      return [&, in = std::vector<C>(), grad = std::vector<C>(), out = std::vector<C>(),
+              weight = std::vector<C>(std::size_t(n))](
+                 const std::array<std::int64_t, 3>& offset) mutable {
+        C* row = target(dx, offset[0], out);
+        softmax_grad_row(log, n, load(y, offset[1], in), load(dy, offset[2], grad), row,
+                         weight.data());
+        store(row, dx, offset[0], out);
+      };
     });
   });
 }

@@ -63,7 +63,11 @@ void run_update(std::span<UpdateItem> items) {
         in_c[k] = arrays[k]->to(dtype_of<C>);
         data[k] = in_c[k].template fresh_data<C>();
       }
-      step<Rule, C>(rule, {data[0], data[1], {data[2], data[3], data[4]}}, n);
+      const auto part = [&](std::int64_t begin, std::int64_t end) {
+        const auto at = [&](std::size_t k) { return data[k] ? data[k] + begin : nullptr; };
+        step<Rule, C>(rule, {at(0), at(1), {at(2), at(3), at(4)}}, end - begin);
+      };
+      host::for_each_range(item.param.device(), n, 0.6 * double(n), part, 64);
       for (std::size_t k = 0; k < arrays.size(); ++k) {
         if (k == 1 || !arrays[k]->defined()) continue;
         if (arrays[k]->dtype() != dtype_of<C>) {
