@@ -59,14 +59,22 @@ std::shared_ptr<Storage> Storage::slice(std::shared_ptr<Storage> parent, std::in
   return std::make_shared<Storage>(Passkey{}, data, bytes, device, category, std::move(parent));
 }
 
+std::shared_ptr<Storage> Storage::pinned(Device device, std::shared_ptr<std::byte> memory,
+                                         std::int64_t bytes) {
+  auto storage = std::make_shared<Storage>(Passkey{}, memory.get(), bytes, device,
+                                           thread_state().category, nullptr);
+  storage->pinned_ = std::move(memory);
+  return storage;
+}
+
 Storage::~Storage() {
-  if (!parent_) existing_backend(device_).pool().release(data_, bytes_, category_);
+  if (!parent_ && !pinned_) existing_backend(device_).pool().release(data_, bytes_, category_);
 }
 
 void Storage::relabel(Category category) {
   check(!parent_, "[storage] a slice has the category of its allocation");
   if (category == category_) return;
-  backend(device_).pool().relabel(bytes_, category_, category);
+  if (!pinned_) backend(device_).pool().relabel(bytes_, category_, category);
   category_ = category;
 }
 
@@ -316,11 +324,11 @@ Array Array::carve(std::int64_t byte_offset, const Shape& shape, DType dtype) co
 
 // ---- copies
 
-Array Array::to(Device device) const {
+Array Array::to(Device device, CopyOptions options) const {
   if (device == this->device()) return *this;
   Array a = empty(shape_, dtype_, device);
   a.strides_ = dense_strides();
-  copy(a, *this);
+  copy(a, *this, options);
   return a;
 }
 
@@ -344,6 +352,18 @@ Array Array::to(MemoryFormat format) const {
 
 Array Array::clone() const {
   Array a = empty_like(*this);
+  backend(device()).copy(*this, a);
+  return a;
+}
+
+Array Array::pin_memory() const {
+  check(device().kind == DeviceKind::cpu, "[pin_memory] the tensor is on ", device(),
+        ". Only memory of a CPU can be pinned");
+  if (is_pinned()) return *this;
+  std::shared_ptr<std::byte> memory = pinned_memory(nbytes());
+  if (memory == nullptr) return *this;
+  Array a(Storage::pinned(device(), std::move(memory), nbytes()), 0, shape_, dense_strides(),
+          dtype_);
   backend(device()).copy(*this, a);
   return a;
 }

@@ -48,6 +48,9 @@ class Storage {
   /// A slot inside `parent`, with a version of its own.
   static std::shared_ptr<Storage> slice(std::shared_ptr<Storage> parent, std::int64_t offset,
                                         std::int64_t bytes);
+  /// Memory of pinned_memory(), as memory of a CPU device; its pool does not count it.
+  static std::shared_ptr<Storage> pinned(Device device, std::shared_ptr<std::byte> memory,
+                                         std::int64_t bytes);
   ~Storage();
   Storage(const Storage&) = delete;
   Storage& operator=(const Storage&) = delete;
@@ -60,6 +63,7 @@ class Storage {
   /// Counts the memory under another category. REQUIRES: an allocation, not a slice of one.
   void relabel(Category category);
   const Storage& root() const { return parent_ ? parent_->root() : *this; }
+  bool is_pinned() const { return root().pinned_ != nullptr; }
 
   std::uint64_t version() const { return version_.load(std::memory_order_relaxed); }
   /// One writer at a time; readers of other threads are ordered by whoever hands the array over.
@@ -89,9 +93,18 @@ class Storage {
   Device device_;
   Category category_;
   std::atomic<std::uint64_t> version_{0};
-  std::shared_ptr<Storage> parent_;  // set: the memory is the parent's
-  std::optional<ValueRange> range_;  // of version range_version_
+  std::shared_ptr<Storage> parent_;    // set: the memory is the parent's
+  std::shared_ptr<std::byte> pinned_;  // set: it is this, not the pool's
+  std::optional<ValueRange> range_;    // of version range_version_
   std::uint64_t range_version_ = 0;
+};
+
+/// How a copy between devices is made.
+struct CopyOptions {
+  /// From pinned memory to a GPU: return at once. The source is read when the copy runs, after all
+  /// earlier work of the GPU's stream; it must not be written before that. (It may be freed.) Any
+  /// other copy is made as ever.
+  bool non_blocking = false;
 };
 
 class Array {
@@ -180,11 +193,15 @@ class Array {
   Array carve(std::int64_t byte_offset, const Shape& shape, DType dtype) const;
 
   // Copies. All of them give the array itself when there is nothing to do, except clone().
-  Array to(Device device) const;
+  Array to(Device device, CopyOptions options = {}) const;
   Array to(DType dtype) const;
   Array to(MemoryFormat format) const;
   Array contiguous() const { return to(MemoryFormat::contiguous); }
   Array clone() const;
+  /// In pinned memory, on the same device; this array where there is no GPU, or if it is there.
+  /// REQUIRES: on a CPU.
+  Array pin_memory() const;
+  bool is_pinned() const { return storage_->is_pinned(); }
 
   /// The only element, as a double (int64 above 2^53 rounds). REQUIRES: numel() == 1.
   double item() const;

@@ -29,7 +29,7 @@ void note_range(Array& to, const Array& from) {
 
 }  // namespace
 
-void copy(Array& to, const Array& from) {
+void copy(Array& to, const Array& from, CopyOptions options) {
   check(to.shape() == from.shape() && to.dtype() == from.dtype(), "[copy] ", from.dtype(), " ",
         from.shape(), " into ", to.dtype(), " ", to.shape());
   check_writable("copy", to);
@@ -51,8 +51,12 @@ void copy(Array& to, const Array& from) {
   Array target = same_layout || to.is_contiguous(format)
                      ? to
                      : Array::empty(to.shape(), to.dtype(), to.device(), format);
-  backend(to.device())
-      .copy_from_device(target.fresh_data(), backend(from.device()), source.data(), to.nbytes());
+  Backend& here = backend(to.device());
+  if (options.non_blocking && source.is_pinned()) {
+    here.copy_from_pinned(target.fresh_data(), source.data(), to.nbytes());
+  } else {
+    here.copy_from_device(target.fresh_data(), backend(from.device()), source.data(), to.nbytes());
+  }
   trace::count_copy(from.device(), to.device(), to.nbytes());
   note_range(to, source);
   if (target.storage() == to.storage()) return;

@@ -83,7 +83,7 @@ Array dropout(const DropoutKey& key, const Array& x);
 // ---- copies
 
 /// to = from, across devices if need be (counted in trace.h), any strides; one write of `to`.
-void copy(Array& to, const Array& from);
+void copy(Array& to, const Array& from, CopyOptions options = {});
 /// to[i] = from[i] for all i, in few launches where a launch costs something; one write of each.
 /// REQUIRES: all are on one device, and none overlaps another.
 void copy_all(std::span<Array> to, std::span<const Array> from);

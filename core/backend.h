@@ -93,6 +93,11 @@ class Backend : public RawMemory {
   // ---- copies of dense bytes
 
   virtual void copy_from_host(void* to, const void* from, std::int64_t bytes) = 0;
+  /// The same from pinned memory (pinned_memory()), whose bytes are read when the copy runs: it
+  /// lives until then, whoever frees it, and nobody writes there.
+  virtual void copy_from_pinned(void* to, const void* from, std::int64_t bytes) {
+    copy_from_host(to, from, bytes);
+  }
   virtual void copy_to_host(void* to, const void* from, std::int64_t bytes) = 0;
   /// From another logical device (`source`) to this one, ordered after the work that wrote `from`.
   virtual void copy_from_device(void* to, Backend& source, const void* from,
@@ -230,10 +235,15 @@ struct BackendFactory {
   int (*count)() = nullptr;                    // logical devices there are
   std::string (*why_unavailable)() = nullptr;  // when count() is 0
   std::unique_ptr<Backend> (*make)(Device, std::int64_t memory_limit) = nullptr;
+  std::shared_ptr<std::byte> (*pin)(std::int64_t bytes) = nullptr;  // if it reads pinned memory
 };
 void register_backend(DeviceKind kind, const BackendFactory& factory);
 
+/// Host memory that stays where it is, so that copies to GPUs can read it while the host goes on.
+/// Null where there is no GPU.
+std::shared_ptr<std::byte> pinned_memory(std::int64_t bytes);
+
 /// What configure_devices() asked for (cuda_per_gpu resolved with the environment).
-const DeviceOptions& device_options();
+DeviceOptions device_options();
 
 }  // namespace tandem

@@ -23,6 +23,7 @@ namespace {
 // The registry of devices. Never destroyed, so static tensors may die late.
 struct Registry {
   std::mutex mutex;
+  std::mutex options_mutex;  // may be taken while `mutex` is held
   DeviceOptions options;
   std::atomic<bool> in_use{false};  // options are fixed
   std::atomic<bool> forked{false};  // this is a child of the process that used devices
@@ -57,8 +58,14 @@ std::optional<int> read_environment(const char* variable, int most) {
   return int(value);
 }
 
+DeviceOptions options() {
+  Registry& r = registry();
+  const std::lock_guard lock(r.options_mutex);
+  return r.options;
+}
+
 int cpu_count() {
-  if (registry().options.cpu_count) return *registry().options.cpu_count;
+  if (const auto n = options().cpu_count) return *n;
   if (auto n = read_environment("TANDEM_CPU_DEVICES", kMaxDevices)) return *n;
   return std::clamp(int(std::thread::hardware_concurrency()), 1, kMaxDevices);
 }
@@ -79,7 +86,7 @@ Backend& make_backend(Device d) {
   }
   r.in_use.store(true);
   watch_forks();
-  Backend* made = factory.make(d, std::int64_t(r.options.memory_limit.value_or(0))).release();
+  Backend* made = factory.make(d, std::int64_t(options().memory_limit.value_or(0))).release();
   slot.store(made, std::memory_order_release);
   return *made;
 }
@@ -143,20 +150,25 @@ void configure_devices(const DeviceOptions& options) {
   check(options.cuda_per_gpu >= 0 && options.cuda_per_gpu <= kMaxDevices,
         "[configure_devices] cuda_per_gpu is ", options.cuda_per_gpu, ". Expected 0 to ",
         kMaxDevices);
+  const std::lock_guard options_lock(r.options_mutex);
   r.options = options;
 }
 
-const DeviceOptions& device_options() {
-  Registry& r = registry();
-  if (r.options.cuda_per_gpu == 0) {
-    r.options.cuda_per_gpu =
-        read_environment("TANDEM_CUDA_DEVICES_PER_GPU", kMaxDevices).value_or(1);
+DeviceOptions device_options() {
+  DeviceOptions asked = options();
+  if (asked.cuda_per_gpu == 0) {
+    asked.cuda_per_gpu = read_environment("TANDEM_CUDA_DEVICES_PER_GPU", kMaxDevices).value_or(1);
   }
-  return r.options;
+  return asked;
 }
 
 void register_backend(DeviceKind kind, const BackendFactory& factory) {
   registry().factories[std::size_t(kind)] = factory;
+}
+
+std::shared_ptr<std::byte> pinned_memory(std::int64_t bytes) {
+  if (device_count(DeviceKind::cuda) == 0) return nullptr;
+  return registry().factories[std::size_t(DeviceKind::cuda)].pin(bytes);
 }
 
 Backend& backend(Device d) {

@@ -102,13 +102,17 @@ class Tensor {
   }
 
   // ---- copies
-  Tensor to(Device device) const;
+  Tensor to(Device device, CopyOptions options = {}) const;
   Tensor to(DType dtype) const;
   /// The same values in another layout; the gradient comes back in this tensor's. Throws UsageError
   /// for channels_last without four dimensions.
   Tensor to(MemoryFormat format) const;
   Tensor contiguous(MemoryFormat format = MemoryFormat::contiguous) const;
   Tensor clone() const;
+  /// A copy in pinned memory, which to(gpu, {.non_blocking = true}) reads while the host goes on.
+  /// Where there is no GPU: this tensor. REQUIRES: on a CPU.
+  Tensor pin_memory() const;
+  bool is_pinned() const { return array().is_pinned(); }
 
   // ---- views (ops/views.h)
   Tensor view(const Shape& shape) const;

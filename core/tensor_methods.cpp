@@ -45,11 +45,11 @@ std::int64_t Tensor::item<std::int64_t>() const {
 
 // ---- copies
 
-Tensor Tensor::to(Device device) const {
+Tensor Tensor::to(Device device, CopyOptions options) const {
   const Array& a = operand("to", *this, "x");
   if (device == a.device()) return *this;
   return record(
-      "to", a.to(device), {*this},
+      "to", a.to(device, options), {*this},
       [back = a.device()](const Array& dy, const Wanted&) { return dy.to(back); }, Keeps::nothing);
 }
 
@@ -79,6 +79,15 @@ Tensor Tensor::clone() const {
   return record(
       "clone", operand("clone", *this, "x").clone(), {*this},
       [](const Array& dy, const Wanted&) { return dy; }, Keeps::nothing);
+}
+
+Tensor Tensor::pin_memory() const {
+  const Array& a = operand("pin_memory", *this, "x");
+  Array pinned = a.pin_memory();
+  if (pinned.same_as(a)) return *this;
+  return record(
+      "pin_memory", std::move(pinned), {*this}, [](const Array& dy, const Wanted&) { return dy; },
+      Keeps::nothing);
 }
 
 // ---- views and math: what the ops say

@@ -41,7 +41,9 @@ Batch DataLoader::Iterator::operator*() const {
   const std::int64_t batch = loader_->options_.batch_size;
   const auto begin = order_.begin() + batch_ * batch;
   const auto end = begin + std::min(batch, order_.end() - begin);
-  return loader_->dataset_.rows({begin, end});
+  Batch rows = loader_->dataset_.rows({begin, end});
+  if (loader_->options_.pin_memory) rows = {rows.x.pin_memory(), rows.y.pin_memory()};
+  return rows;
 }
 
 }  // namespace tandem::data

@@ -22,7 +22,8 @@ namespace tandem::data {
 struct LoaderOptions {
   std::int64_t batch_size = 1;
   bool shuffle = false;
-  bool drop_last = false;  // leave out the last batch if it is smaller
+  bool drop_last = false;   // leave out the last batch if it is smaller
+  bool pin_memory = false;  // batches lie in pinned memory (Tensor::pin_memory), for to(gpu)
 };
 
 /// Shares the tensors of its data set. Not thread safe, and draws from the process-wide generator.

@@ -66,8 +66,10 @@ void StepReport::add(Phase phase, int rank, Lap lap, int sign) {
 
 void StepReport::settle() {
   for (std::size_t rank = 0; rank < pending_.size(); ++rank) {
-    for (const Pending& x : pending_[rank]) {
-      at(x.phase, int(rank)).seconds += x.sign * x.lap.seconds();
+    std::vector<double> seconds;  // all of them, before any counts: a GPU may not tell
+    for (const Pending& x : pending_[rank]) seconds.push_back(x.sign * x.lap.seconds());
+    for (std::size_t i = 0; i < seconds.size(); ++i) {
+      at(pending_[rank][i].phase, int(rank)).seconds += seconds[i];
     }
     pending_[rank].clear();
   }

@@ -20,6 +20,7 @@ CudaBackend::CudaBackend(Device device, int gpu, std::int64_t memory_limit)
 }
 
 CudaBackend::~CudaBackend() {
+  const gpu::OnDevice on(gpu_, std::nothrow);
   gpu::ignored(cudaStreamSynchronize(compute_));
   close_libraries();
   pool().empty_cache();
@@ -46,18 +47,21 @@ double CudaBackend::seconds_between(const Event& from, const Event& to) {
   const auto begin = static_cast<cudaEvent_t>(from.state.get());
   const auto end = static_cast<cudaEvent_t>(to.state.get());
   float ms = 0;
+  const gpu::OnDevice on(gpu_);
   TANDEM_CUDA_CHECK(device(), cudaEventSynchronize(end));
   TANDEM_CUDA_CHECK(device(), cudaEventElapsedTime(&ms, begin, end));
   return double(ms) * 1e-3;
 }
 
-void CudaBackend::wait(Stream on, const Event& event) {
-  gpu::wait(static_cast<cudaStream_t>(on.handle), std::static_pointer_cast<CUevent_st>(event.state),
-            device());
+void CudaBackend::wait(Stream stream, const Event& event) {
+  const gpu::OnDevice on(gpu_);
+  gpu::wait(static_cast<cudaStream_t>(stream.handle),
+            std::static_pointer_cast<CUevent_st>(event.state), device());
 }
 
 // A guest may be taken away while this waits: so not for the stream, for an event.
 void CudaBackend::synchronize() {
+  const gpu::OnDevice on(gpu_);
   std::vector<gpu::Mark> marks;
   for_each_guest([&](cudaStream_t guest) { marks.push_back(events_->record(guest)); });
   for (const gpu::Mark& mark : marks) {
@@ -110,9 +114,13 @@ void* CudaBackend::raw_allocate(std::size_t bytes) {
   return data;
 }
 
-// cudaFree waits for the block's own device; other streams that use it are of other devices.
+// cudaFree may wait for work that uses the block, says its documentation; so it may not. Copies by
+// other devices are among what the compute stream waits for (transfer.cpp).
 void CudaBackend::raw_free(void* data) noexcept {
+  const gpu::OnDevice on(gpu_, std::nothrow);
+  released(data);
   for (const gpu::Mark& mark : blocks_.take(data)) gpu::ignored(cudaEventSynchronize(mark.get()));
+  gpu::ignored(cudaStreamSynchronize(compute_));
   blocks_.remove(data);
   gpu::ignored(cudaFree(data));
 }
@@ -142,8 +150,12 @@ void CudaBackend::released(void* data) noexcept {
 
 void CudaBackend::reused(void* data) {
   const cudaStream_t mine = stream();
-  for (const gpu::Mark& mark : blocks_.take(data)) gpu::wait(mine, mark, device());
+  const std::vector<gpu::Mark> marks = blocks_.marks(data);
+  if (marks.empty() && mine == compute_) return;
+  const gpu::OnDevice on(gpu_);
+  for (const gpu::Mark& mark : marks) gpu::wait(mine, mark, device());
   if (mine != compute_) gpu::wait(mine, events_->record(compute_), device());
+  blocks_.clear(data);
 }
 
 }  // namespace tandem

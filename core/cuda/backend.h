@@ -77,7 +77,7 @@ class CudaBackend final : public Backend {
   Event record(Stream on) override;
   Event record_time() override;
   double seconds_between(const Event& from, const Event& to) override;
-  void wait(Stream on, const Event& event) override;
+  void wait(Stream stream, const Event& event) override;
   void synchronize() override;
   void record_use(const Storage& storage, Stream by) override;
   void lend_to(Stream stream) override;
@@ -87,6 +87,7 @@ class CudaBackend final : public Backend {
   DType statistics_type(DType) const override { return DType::float32; }
 
   void copy_from_host(void* to, const void* from, std::int64_t bytes) override;
+  void copy_from_pinned(void* to, const void* from, std::int64_t bytes) override;
   void copy_to_host(void* to, const void* from, std::int64_t bytes) override;
   void copy_from_device(void* to, Backend& source, const void* from, std::int64_t bytes) override;
 

@@ -23,7 +23,14 @@ void Blocks::mark(const void* inside, Mark mark) {
   ++marked_;
 }
 
-std::vector<Mark> Blocks::take(void* data) noexcept {
+std::vector<Mark> Blocks::marks(const void* data) {
+  if (marked_.load(std::memory_order_relaxed) == 0) return {};
+  const std::lock_guard lock(mutex_);
+  const auto found = blocks_.find(static_cast<const std::byte*>(data));
+  return found == blocks_.end() ? std::vector<Mark>{} : found->second.marks;
+}
+
+std::vector<Mark> Blocks::take(const void* data) noexcept {
   if (marked_.load(std::memory_order_relaxed) == 0) return {};
   const std::lock_guard lock(mutex_);
   const auto found = blocks_.find(static_cast<const std::byte*>(data));

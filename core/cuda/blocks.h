@@ -31,8 +31,11 @@ class Blocks {
   void remove(void* data) noexcept;
   /// The block that `inside` lies in must not be reused before `mark`.
   void mark(const void* inside, Mark mark);
+  /// The marks on a block, which stay there until clear(): a wait for them may fail.
+  std::vector<Mark> marks(const void* data);
+  void clear(const void* data) noexcept { take(data); }
   /// Takes the marks off a block.
-  std::vector<Mark> take(void* data) noexcept;
+  std::vector<Mark> take(const void* data) noexcept;
 
  private:
   struct Block {

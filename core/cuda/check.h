@@ -12,6 +12,8 @@
 #include <cuda_runtime_api.h>
 #include <cudnn.h>
 
+#include <new>
+
 #include <tandem/core/device.h>
 #include <tandem/core/error.h>
 
@@ -27,17 +29,25 @@ inline void ignored(cudaError_t status) noexcept {
   if (status != cudaSuccess) (void)cudaGetLastError();
 }
 
-/// Makes a GPU the thread's current one for the length of a scope.
+/// Makes a GPU the thread's current one for the length of a scope. A thread that has used none so
+/// far stays on it: to go back to "none" CUDA knows no way, and GPU 0, which it would name, is not
+/// to be woken up for nothing (a context takes hundreds of megabytes).
 class OnDevice {
  public:
   explicit OnDevice(int gpu);
-  ~OnDevice();
+  /// For destructors: does what it can.
+  OnDevice(int gpu, std::nothrow_t) noexcept { (void)enter(gpu); }
+  ~OnDevice() {
+    if (restore_) ignored(cudaSetDevice(before_));
+  }
   OnDevice(const OnDevice&) = delete;
   OnDevice& operator=(const OnDevice&) = delete;
 
  private:
+  cudaError_t enter(int gpu) noexcept;
+
   int before_ = 0;
-  int gpu_;
+  bool restore_ = false;
 };
 
 }  // namespace tandem::gpu

@@ -75,6 +75,7 @@ std::uint64_t bits_of(DType dtype, double value) {
 void CudaBackend::copy(const Array& x, Array& y) {
   if (y.numel() == 0) return;
   if (x.strides() == y.strides() && y.is_dense()) {  // the same bytes in the same order
+    const gpu::OnDevice on(gpu_);
     TANDEM_CUDA_CHECK(device(), cudaMemcpyAsync(y.fresh_data(), x.data(), std::size_t(y.nbytes()),
                                                 cudaMemcpyDeviceToDevice, stream()));
     return;

@@ -16,7 +16,6 @@ cudaEvent_t EventPool::take() {
     return event;
   }
   if (free_.capacity() <= made_) free_.reserve(2 * made_ + 16);
-  const OnDevice on(gpu_);
   cudaEvent_t event = nullptr;
   TANDEM_CUDA_CHECK(device_, cudaEventCreateWithFlags(&event, flags_));
   ++made_;
@@ -29,6 +28,7 @@ void EventPool::give_back(cudaEvent_t event) noexcept {
 }
 
 Mark EventPool::record(cudaStream_t stream) {
+  const OnDevice on(gpu_);
   const Mark mark(take(), [pool = shared_from_this()](cudaEvent_t e) { pool->give_back(e); });
   TANDEM_CUDA_CHECK(device_, cudaEventRecord(mark.get(), stream));
   return mark;

@@ -15,12 +15,23 @@ std::mutex& creation() {
   return mutex;
 }
 
+// make(), which takes memory of the GPU behind our back: if it fails, once more without what the
+// pool has cached. (The libraries do not always say that memory was the reason.)
+template <class Make>
+auto with_room(Pool& pool, Make make) {
+  const std::lock_guard lock(creation());
+  const auto status = make();
+  if (int(status) == 0) return status;
+  pool.empty_cache();
+  return make();
+}
+
 }  // namespace
 
 cublasHandle_t CudaBackend::blas_handle(const Array& workspace) {
   if (blas_ == nullptr) {
-    const std::lock_guard lock(creation());
-    TANDEM_CUDA_CHECK(device(), cublasCreate(&blas_));
+    const auto create = [&] { return cublasCreate(&blas_); };
+    gpu::check_status(with_room(pool(), create), "cublasCreate", device());
   }
   // 16-bit products must not be summed in 16 bits. TF32 stays off unless a call asks for it.
   TANDEM_CUDA_CHECK(
@@ -36,20 +47,17 @@ cublasHandle_t CudaBackend::blas_handle(const Array& workspace) {
 
 cudnnHandle_t CudaBackend::dnn_handle() {
   if (dnn_ == nullptr) {
-    const std::lock_guard lock(creation());
-    TANDEM_CUDA_CHECK(device(), cudnnCreate(&dnn_));
+    const auto create = [&] { return cudnnCreate(&dnn_); };
+    gpu::check_status(with_room(pool(), create), "cudnnCreate", device());
   }
   TANDEM_CUDA_CHECK(device(), cudnnSetStream(dnn_, stream()));
   return dnn_;
 }
 
 void CudaBackend::close_libraries() noexcept {
-  int before = gpu_;
-  gpu::ignored(cudaGetDevice(&before));
-  gpu::ignored(cudaSetDevice(gpu_));
+  const gpu::OnDevice on(gpu_, std::nothrow);
   if (blas_ != nullptr) (void)cublasDestroy(blas_);
   if (dnn_ != nullptr) (void)cudnnDestroy(dnn_);
-  gpu::ignored(cudaSetDevice(before));
 }
 
 }  // namespace tandem

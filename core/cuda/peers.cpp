@@ -3,6 +3,7 @@
 #include <array>
 #include <map>
 #include <mutex>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -64,7 +65,8 @@ bool delivers(int to, int from, Device device) {
   return got == sent;
 }
 
-bool try_pair(int to, int from, Device device) {
+// `why_not`: what a person should know.
+bool try_pair(int to, int from, Device device, std::string& why_not) {
   int there = 0, back = 0;
   TANDEM_CUDA_CHECK(device, cudaDeviceCanAccessPeer(&there, to, from));
   TANDEM_CUDA_CHECK(device, cudaDeviceCanAccessPeer(&back, from, to));
@@ -72,28 +74,34 @@ bool try_pair(int to, int from, Device device) {
   enable(to, from, device);
   enable(from, to, device);
   const bool good = delivers(to, from, device);
-  if (!good) {
-    warn_once(str("[cuda] GPU ", from, " claims to reach GPU ", to,
-                  " directly, but a test pattern did not arrive. Copies go through the host"));
-  }
+  if (!good) why_not = "a test pattern did not arrive";
   return good;
 }
 
 }  // namespace
 
+// What was found is final, failures too: a trial for every copy would be slow, and a step's copies
+// would change their way in the middle of a run.
 bool peers(int to, int from, Device device) {
   static std::mutex mutex;
   static std::map<std::pair<int, int>, bool> known;
-  const std::lock_guard lock(mutex);
-  const auto found = known.find({to, from});
-  if (found != known.end()) return found->second;
+  std::string why_not;
   bool good = false;
-  try {
-    good = try_pair(to, from, device);
-  } catch (const DeviceError&) {  // out of memory, for example: nothing is known yet
-    return false;
+  {
+    const std::lock_guard lock(mutex);
+    const auto found = known.find({to, from});
+    if (found != known.end()) return found->second;
+    try {
+      good = try_pair(to, from, device, why_not);
+    } catch (const DeviceError& e) {
+      why_not = e.what();
+    }
+    known.emplace(std::pair(to, from), good);
   }
-  known.emplace(std::pair(to, from), good);
+  if (!why_not.empty()) {  // without the lock: a program's handler may copy
+    warn_once(str("[cuda] GPU ", from, " claims to reach GPU ", to, " directly, but: ", why_not,
+                  ". Copies go through the host"));
+  }
   return good;
 }
 

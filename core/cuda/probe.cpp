@@ -4,6 +4,7 @@
 
 #include <tandem/core/cuda/backend.h>
 #include <tandem/core/cuda/check.h>
+#include <tandem/core/cuda/pinned.h>
 
 namespace tandem {
 namespace gpu {
@@ -40,14 +41,18 @@ int device_count() {
 }
 
 std::unique_ptr<Backend> make_backend(Device device, std::int64_t memory_limit) {
-  return std::make_unique<CudaBackend>(device, device.index % probe().gpus, memory_limit);
+  const int gpu = device.index % probe().gpus;
+  auto made = std::make_unique<CudaBackend>(device, gpu, memory_limit);
+  Pinned::all().ask_by(device, gpu);
+  return made;
 }
 
 }  // namespace gpu
 
 void register_cuda_backend() {
   register_backend(DeviceKind::cuda,
-                   {gpu::device_count, [] { return gpu::probe().why_none; }, gpu::make_backend});
+                   {gpu::device_count, [] { return gpu::probe().why_none; }, gpu::make_backend,
+                    [](std::int64_t bytes) { return gpu::Pinned::all().take(bytes); }});
 }
 
 }  // namespace tandem

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include <tandem/core/cuda/check.h>
+#include <tandem/core/cuda/pinned.h>
 
 namespace tandem::gpu {
 
@@ -23,11 +24,13 @@ Staging::Buffer Staging::take(std::size_t bytes) {
     if (!idle) (void)cudaGetLastError();  // "not ready" is no error
     if (!idle && (ring.made < kMost || ring.idle.empty())) {
       ring.idle.reserve(ring.made + 1);
-      const OnDevice on(gpu_);
-      void* data = nullptr;
-      TANDEM_CUDA_CHECK(device_, cudaHostAlloc(&data, size, cudaHostAllocPortable));
-      ++ring.made;
-      return {static_cast<std::byte*>(data), size, nullptr};
+      try {
+        std::byte* const data = allocate_host(size, device_, gpu_);
+        ++ring.made;
+        return {data, size, nullptr};
+      } catch (const DeviceError&) {
+        if (ring.idle.empty()) throw;  // else the oldest one will do, when it is done
+      }
     }
     buffer = std::move(ring.idle.front());
     ring.idle.erase(ring.idle.begin());

@@ -13,6 +13,7 @@
 
 #include <tandem/core/cuda/backend.h>
 #include <tandem/core/cuda/peers.h>
+#include <tandem/core/cuda/pinned.h>
 
 namespace tandem {
 namespace {
@@ -51,6 +52,20 @@ void CudaBackend::copy_from_host(void* to, const void* from, std::int64_t bytes)
   });
 }
 
+// From the memory of pinned.h, which then knows for how long it is read.
+void CudaBackend::copy_from_pinned(void* to, const void* from, std::int64_t bytes) {
+  const gpu::OnDevice on(gpu_);
+  const cudaStream_t mine = stream();
+  TANDEM_CUDA_CHECK(device(),
+                    cudaMemcpyAsync(to, from, std::size_t(bytes), cudaMemcpyHostToDevice, mine));
+  try {
+    gpu::Pinned::all().mark(from, events_->record(mine));
+  } catch (...) {
+    gpu::ignored(cudaStreamSynchronize(mine));
+    throw;
+  }
+}
+
 void CudaBackend::copy_to_host(void* to, const void* from, std::int64_t bytes) {
   if (bytes == 0) return;
   const gpu::OnDevice on(gpu_);
@@ -83,6 +98,7 @@ void CudaBackend::copy_from_device(void* to, Backend& source, const void* from,
 
 // The source's own stream reads it: its next work needs no edge.
 void CudaBackend::copy_staged(void* to, CudaBackend& other, const void* from, std::int64_t bytes) {
+  const gpu::OnDevice here(gpu_);
   const cudaStream_t mine = stream(), its = other.stream();
   for_each_chunk(bytes, [&](std::size_t at, std::size_t n) {
     gpu::StagingLoan loan(staging_, n);
@@ -93,7 +109,6 @@ void CudaBackend::copy_staged(void* to, CudaBackend& other, const void* from, st
                         cudaMemcpyAsync(loan.data(), static_cast<const std::byte*>(from) + at, n,
                                         cudaMemcpyDeviceToHost, its));
     }
-    const gpu::OnDevice here(gpu_);
     gpu::wait(mine, other.events_->record(its), device());
     loan.touched_by(mine);
     TANDEM_CUDA_CHECK(device(), cudaMemcpyAsync(static_cast<std::byte*>(to) + at, loan.data(), n,

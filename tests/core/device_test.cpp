@@ -1,7 +1,9 @@
 // Naming devices, and the registry behind the names: core/device.h.
 #include <doctest/doctest.h>
 
+#include <atomic>
 #include <set>
+#include <thread>
 #include <unordered_set>
 
 #include "tests/support/check.h"
@@ -50,6 +52,41 @@ TEST_CASE("device: equal, ordered and hashed by kind and index") {
   CHECK(ordered.size() == 128);
   CHECK(hashed.size() == 128);
   CHECK(hashes.size() == 128);
+}
+
+TEST_CASE(
+    "device: without a GPU nothing is pinned, and between CPUs non_blocking changes nothing") {
+  const Tensor x = tensor_of({1, 2, 3}, {3}, float32, cpu(0));
+  CHECK(!x.is_pinned());
+  if (device_count(cuda) == 0) CHECK(x.pin_memory().is_same(x));
+  Tensor pinned = x.pin_memory();
+  const Tensor y = pinned.to(cpu(1), {.non_blocking = true});
+  pinned.fill_(0);
+  CHECK(y.device() == cpu(1));
+  CHECK(doubles(y) == std::vector<double>{1, 2, 3});
+}
+
+TEST_CASE("device: threads ask how many devices there are while one configures" * doctest::skip()) {
+  std::vector<std::thread> threads;
+  std::atomic<int> odd{0};
+  const int before = device_count(cpu);
+  for (int t = 0; t < 3; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 1000; ++i) {
+        const int n = device_count(cpu);
+        odd += n != before && n != 61;
+        odd += device_count(cuda) < 0;
+      }
+    });
+  }
+  configure_devices({.cpu_count = 61});
+  for (std::thread& t : threads) t.join();
+  CHECK(odd == 0);
+  CHECK(device_count(cpu) == 61);
+}
+
+TEST_CASE("device: whoever asks for devices sees them before or after they are configured") {
+  CHECK(passes_alone("device: threads ask how many devices there are while one configures"));
 }
 
 TEST_CASE("device: any CPU index below 64 works without being announced") {

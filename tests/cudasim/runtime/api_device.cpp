@@ -149,6 +149,14 @@ constexpr ErrorText kErrors[] = {
     {cudaErrorUnknown, "cudaErrorUnknown", "unknown error"},
 };
 
+// cuCtxGetCurrent, of the driver.
+int current_context(void** context) {
+  Quiet quiet;
+  ThreadState& thread = this_thread();
+  *context = thread.has_current ? &thread : nullptr;
+  return 0;
+}
+
 const ErrorText* find_error(cudaError_t error) {
   auto it = std::find_if(std::begin(kErrors), std::end(kErrors),
                          [&](const ErrorText& e) { return e.error == error; });
@@ -175,6 +183,7 @@ cudaError_t CUDARTAPI cudaSetDevice(int device) {
       [&](State& s, Lock&) {
         if (!exists(s, device)) return cudaErrorInvalidDevice;
         this_thread().device = device;
+        need_context(s);
         return cudaSuccess;
       },
       Survives::lost_device);
@@ -191,26 +200,32 @@ cudaError_t CUDARTAPI cudaGetDevice(int* device) {
 }
 
 cudaError_t CUDARTAPI cudaGetDeviceProperties(cudaDeviceProp* out, int device) {
-  return api(__func__, [&](State& s, Lock&) {
-    if (!exists(s, device)) return cudaErrorInvalidDevice;
-    describe_device(s, device, *out);
-    return cudaSuccess;
-  });
+  return api(
+      __func__,
+      [&](State& s, Lock&) {
+        if (!exists(s, device)) return cudaErrorInvalidDevice;
+        describe_device(s, device, *out);
+        return cudaSuccess;
+      },
+      Survives::nothing, Context::not_needed);
 }
 
 cudaError_t CUDARTAPI cudaDeviceGetAttribute(int* value, cudaDeviceAttr which, int device) {
-  return api(__func__, [&](State& s, Lock&) {
-    if (!exists(s, device)) return cudaErrorInvalidDevice;
-    bool known;
-    const int answer = attribute(which, known);
-    if (!known) {
-      violation(s, "cudaDeviceGetAttribute: the simulator does not know attribute " +
-                       std::to_string(which));
-      return cudaErrorInvalidValue;
-    }
-    *value = answer;
-    return cudaSuccess;
-  });
+  return api(
+      __func__,
+      [&](State& s, Lock&) {
+        if (!exists(s, device)) return cudaErrorInvalidDevice;
+        bool known;
+        const int answer = attribute(which, known);
+        if (!known) {
+          violation(s, "cudaDeviceGetAttribute: the simulator does not know attribute " +
+                           std::to_string(which));
+          return cudaErrorInvalidValue;
+        }
+        *value = answer;
+        return cudaSuccess;
+      },
+      Survives::nothing, Context::not_needed);
 }
 
 cudaError_t CUDARTAPI cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
@@ -222,11 +237,14 @@ cudaError_t CUDARTAPI cudaDeviceGetStreamPriorityRange(int* least, int* greatest
 }
 
 cudaError_t CUDARTAPI cudaDeviceCanAccessPeer(int* can, int device, int peer) {
-  return api(__func__, [&](State& s, Lock&) {
-    if (!exists(s, device) || !exists(s, peer)) return cudaErrorInvalidDevice;
-    *can = can_reach(s, device, peer);
-    return cudaSuccess;
-  });
+  return api(
+      __func__,
+      [&](State& s, Lock&) {
+        if (!exists(s, device) || !exists(s, peer)) return cudaErrorInvalidDevice;
+        *can = can_reach(s, device, peer);
+        return cudaSuccess;
+      },
+      Survives::nothing, Context::not_needed);
 }
 
 cudaError_t CUDARTAPI cudaDeviceEnablePeerAccess(int peer, unsigned int flags) {
@@ -267,6 +285,23 @@ cudaError_t CUDARTAPI cudaDriverGetVersion(int* version) {
       __func__,
       [&](State&, Lock&) {
         *version = CUDART_VERSION;
+        return cudaSuccess;
+      },
+      Survives::lost_device);
+}
+
+// The one function of the driver that is simulated.
+cudaError_t CUDARTAPI cudaGetDriverEntryPointByVersion(const char* symbol, void** function,
+                                                       unsigned int, unsigned long long,
+                                                       cudaDriverEntryPointQueryResult* result) {
+  return api(
+      __func__,
+      [&](State&, Lock&) {
+        if (!symbol || !function) return cudaErrorInvalidValue;
+        const bool known = std::strcmp(symbol, "cuCtxGetCurrent") == 0;
+        *function = known ? reinterpret_cast<void*>(current_context) : nullptr;
+        if (result)
+          *result = known ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
         return cudaSuccess;
       },
       Survives::lost_device);

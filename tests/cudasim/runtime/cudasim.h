@@ -29,13 +29,14 @@ struct Config {
   int devices = 2;
   std::size_t memory = std::size_t{64} << 20;  // bytes of each device; beyond them cudaMalloc fails
   bool peer_access = true;                     // what cudaDeviceCanAccessPeer answers
+  bool free_waits = true;                      // does cudaFree wait for the device?
   Schedule schedule = Schedule::lazy;
   std::uint64_t seed = 1;
 };
 
 // The defaults, changed by CUDASIM_DEVICES, CUDASIM_MEMORY (bytes), CUDASIM_PEER_ACCESS (0 or 1),
-// CUDASIM_SCHEDULE (lazy, random, threads) and CUDASIM_SEED. A program that never calls reset()
-// runs with these.
+// CUDASIM_FREE_WAITS (0 or 1), CUDASIM_SCHEDULE (lazy, random, threads) and CUDASIM_SEED. A program
+// that never calls reset() runs with these.
 Config config_from_environment(Config defaults = {});
 
 // Drops every device, stream, event, counter and report, and starts with fresh devices.
@@ -83,6 +84,10 @@ void lose_device(int device, cudaError_t error);
 // "host code touched memory of device 0, 256 bytes into cudaMalloc #1". The rest of the program is
 // skipped, its destructors too. Outside catch_fault such an access prints the text and aborts.
 std::string catch_fault(const std::function<void()>& program);
+
+// Devices that have a context: a thread has named them with cudaSetDevice, or has named none before
+// a call that needs one, which then means device 0.
+std::vector<int> contexts();
 
 struct Statistics {
   std::size_t live_bytes = 0, live_allocations = 0, live_streams = 0, live_events = 0;

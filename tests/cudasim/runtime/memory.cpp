@@ -141,7 +141,7 @@ cudaError_t release(State& s, Lock& lock, void* p) {
   const bool known = place.home == Home::device && place.allocation &&
                      place.allocation->begin == p && place.allocation->live;
   if (!known) return cudaErrorInvalidValue;  // freed before, or never allocated
-  wait_for_device(s, lock, place.device);
+  if (s.config.free_waits) wait_for_device(s, lock, place.device);
   Device& device = s.devices[place.device];
   Allocation& allocation = device.allocations.at(static_cast<const char*>(p));
   if (!allocation.live) return cudaErrorInvalidValue;  // another thread was faster

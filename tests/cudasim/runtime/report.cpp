@@ -64,6 +64,7 @@ Config config_from_environment(Config c) {
   c.devices = static_cast<int>(from_environment("CUDASIM_DEVICES", c.devices));
   c.memory = from_environment("CUDASIM_MEMORY", static_cast<long>(c.memory));
   c.peer_access = from_environment("CUDASIM_PEER_ACCESS", c.peer_access) != 0;
+  c.free_waits = from_environment("CUDASIM_FREE_WAITS", c.free_waits) != 0;
   c.seed = from_environment("CUDASIM_SEED", static_cast<long>(c.seed));
   if (const char* name = std::getenv("CUDASIM_SCHEDULE"))
     c.schedule = !std::strcmp(name, "threads")  ? Schedule::threads
@@ -105,6 +106,22 @@ void reset(const Config& config) {
   s.destroyed_events.clear();
   release_memory(s);
   start(s, config);
+}
+
+void need_context(State& s) {
+  ThreadState& thread = this_thread();
+  thread.has_current = true;
+  if (!s.devices.empty()) s.devices[thread.device].has_context = true;
+}
+
+std::vector<int> contexts() {
+  Quiet quiet;
+  Lock lock(state().mutex);
+  std::vector<int> list;
+  for (std::size_t i = 0; i < state().devices.size(); ++i) {
+    if (state().devices[i].has_context) list.push_back(static_cast<int>(i));
+  }
+  return list;
 }
 
 void violation(State& s, std::string text) {

@@ -97,6 +97,7 @@ struct Device {
   std::vector<bool> reaches{};                          // peer access from this device to that one
   std::shared_ptr<const KernelMemory> kernel_memory{};  // until memory_changed()
   cudaError_t lost = cudaSuccess;                       // the sticky error
+  bool has_context = false;
 
   bool holds(const void* p) const { return p >= arena && p < arena + arena_size; }
 };
@@ -140,6 +141,7 @@ State& state();  // made on first use, with config_from_environment()
 struct ThreadState {
   std::uint64_t generation = 0;
   int device = 0;
+  bool has_current = false;  // a context: it has named its device, or made a call that needs one
   cudaError_t last_error = cudaSuccess;
   bool in_host_function = false;
   int inside_api = 0;
@@ -193,18 +195,22 @@ void watch_faults();
 constexpr int kGreatestPriority = -5;  // of a stream; the least is 0
 
 enum class Survives { nothing, lost_device };  // may the call succeed on a device that is lost?
+enum class Context { needed, not_needed };     // by calls that do not survive it
+void need_context(State& s);                   // of the thread's device
 
 cudaError_t before_call(State& s, const char* function, Survives survives);
 cudaError_t remember(cudaError_t error);  // for cudaGetLastError
 
 // The frame of every API function: lock, injected failures, sticky errors, the last error.
 template <class Body>
-cudaError_t api(const char* function, Body&& body, Survives survives = Survives::nothing) {
+cudaError_t api(const char* function, Body&& body, Survives survives = Survives::nothing,
+                Context context = Context::needed) {
   Quiet quiet;
   State& s = state();
   Lock lock(s.mutex);
   ++this_thread().inside_api;
   cudaError_t error = before_call(s, function, survives);
+  if (survives == Survives::nothing && context == Context::needed) need_context(s);
   if (error == cudaSuccess) error = body(s, lock);
   --this_thread().inside_api;
   return remember(error);
