@@ -115,13 +115,14 @@ void add_up(const std::vector<Array>& parts) {
 
 struct OneDnn::Kernels {
   std::mutex mutex;  // held while a kernel is looked for and while it runs: it holds its arguments
-  dnnl::stream stream{onednn_engine()};
   std::map<std::vector<std::int64_t>, Kernel> made{};
 
-  // Room for so many more: all are dropped when there are too many, for whoever needs that many
-  // meets few of them again.
-  void make_room(std::size_t count) {
-    if (made.size() + count > kMostKernels) made.clear();
+  // For those that are missing: all are dropped when there are too many, for whoever needs that
+  // many meets few of them again.
+  void make_room(const std::vector<std::vector<std::int64_t>>& keys) {
+    const auto missing =
+        std::ranges::count_if(keys, [&](const auto& key) { return !made.contains(key); });
+    if (missing > 0 && made.size() + std::size_t(missing) > kMostKernels) made.clear();
   }
 
   template <class Make>
@@ -137,13 +138,23 @@ struct OneDnn::Kernels {
   }
 
   // A part of the batch has a kernel of its own, not shared with another part: it holds its
-  // arguments.
-  Kernel* find_part(Convolution c, const Range& rows, std::size_t part) {
-    c.x[0] = c.y[0] = rows.count;
-    std::vector<std::int64_t> key = c.key();
-    key.push_back(std::int64_t(part));
-    Kernel& kernel = find(std::move(key), [&] { return make_kernel(c); });
-    return kernel ? &kernel : nullptr;
+  // arguments. None if oneDNN refuses one.
+  std::vector<Kernel*> find_parts(Convolution c, const std::vector<Range>& parts) {
+    std::vector<std::vector<std::int64_t>> keys;
+    for (const Range& rows : parts) {
+      c.x[0] = c.y[0] = rows.count;
+      keys.push_back(c.key());
+      keys.back().push_back(std::int64_t(keys.size()));
+    }
+    make_room(keys);
+    std::vector<Kernel*> kernels;
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      c.x[0] = c.y[0] = parts[i].count;
+      Kernel& kernel = find(keys[i], [&] { return make_kernel(c); });
+      if (!kernel) return {};
+      kernels.push_back(&kernel);
+    }
+    return kernels;
   }
 
   bool convolve(const Convolution& c, const Array& x, const Array& w, const Array& bias,
@@ -151,12 +162,8 @@ struct OneDnn::Kernels {
     const OneThread one;
     const std::lock_guard lock(mutex);
     const std::vector<Range> parts = parts_of(c);
-    make_room(parts.size());
-    std::vector<Kernel*> kernels;
-    for (std::size_t i = 0; i < parts.size(); ++i) {
-      kernels.push_back(find_part(c, parts[i], i));
-      if (kernels.back() == nullptr) return false;
-    }
+    const std::vector<Kernel*> kernels = find_parts(c, parts);
+    if (kernels.empty()) return false;
     const Array images = lying(x, c.images), results = lying(y, c.images);
     const std::vector<Array> weights = weights_of_parts(c, w, parts.size());
     for_each_part(y.device(), int(parts.size()), [&](int part) {
@@ -170,7 +177,7 @@ struct OneDnn::Kernels {
 
   void run(Kernel& kernel, const Array& x, const Array& w, const Array& bias, const Array& y) {
     try {
-      kernel.run(stream, x, w, bias, y);
+      kernel.run(dnnl::stream(onednn_engine()), x, w, bias, y);  // parts run at once
     } catch (const dnnl::error& e) {
       fail(e);
     }
@@ -189,9 +196,9 @@ bool OneDnn::gemm(const Array& a, const Array& b, Array& c, bool accumulate) {
   if (c.dtype() != bfloat16 || !takes(c.dtype())) return false;
   const OneThread one;
   const std::lock_guard lock(kernels_->mutex);
-  kernels_->make_room(1);
-  Kernel& kernel = kernels_->find(product_key(a, b, c, accumulate),
-                                  [&] { return make_kernel(a, b, c, accumulate); });
+  const std::vector<std::int64_t> key = product_key(a, b, c, accumulate);
+  kernels_->make_room({key});
+  Kernel& kernel = kernels_->find(key, [&] { return make_kernel(a, b, c, accumulate); });
   if (!kernel) return false;
   kernels_->run(kernel, a, b, {}, c);
   return true;

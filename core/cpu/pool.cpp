@@ -194,24 +194,22 @@ void return_to_largest(const Planes& s, const std::int32_t* index, const C* dy, 
   }
 }
 
-// Do the windows cover channels-last images, each pixel once?
+// Do the windows cover channels-last images, each pixel once? Then dx needs no zeros first.
 bool tile_exactly(const Planes& s, const Window2d& win) {
   return s.format == MemoryFormat::channels_last && win.padding == Size2d(0) &&
          win.dilation == Size2d(1) && win.stride == win.kernel && s.p * win.kernel.h == s.h &&
          s.q * win.kernel.w == s.w;
 }
 
-// The same where windows tile the plane: dx is written once, and not filled with zeros before.
 template <class C>
 void write_to_largest(const Planes& s, const Window2d& win, const std::int32_t* index, const C* dy,
                       C* dx) {
   const std::int64_t n = s.channels;
   for_each_window(s, [&](std::int64_t p, std::int64_t q) {
-    for_each_pixel(s, win, p, q, [&](std::int64_t pixel) {
-      const auto at = std::int32_t(pixel);
-      C* __restrict to = dx + pixel * n;
+    for_each_pixel(s, win, p, q, [&](std::int64_t at) {
+      C* __restrict to = dx + at * n;
 #pragma GCC ivdep
-      for (std::int64_t c = 0; c < n; ++c) to[c] = index[c] == at ? dy[c] : C(0);
+      for (std::int64_t c = 0; c < n; ++c) to[c] = index[c] == std::int32_t(at) ? dy[c] : C(0);
     });
     index += n, dy += n;
   });
@@ -376,12 +374,8 @@ void CpuBackend::max_pool2d_grad(const Window2d& window, const Array& index, con
   const Array grad = laid_out(s, dy), taken = laid_out(s, index);
   const std::int32_t* at = taken.data<std::int32_t>();
   for_each_plane(grad, dx, s.count, [&]<class C>(const C* from, C* to, std::int64_t n) {
-    if (once) {
-      write_to_largest(s, window, at, from, to);
-    } else {
-      std::fill_n(to, n, C(0));
-      return_to_largest(s, at, from, to);
-    }
+    if (!once) std::fill_n(to, n, C(0));
+    once ? write_to_largest(s, window, at, from, to) : return_to_largest(s, at, from, to);
     at += s.p * s.q * s.channels;
   });
 }
