@@ -4,6 +4,14 @@
 #include <tandem/core/cpu/backend.h>
 #include <tandem/core/cpu/traverse.h>
 
+// GCC's vectoriser of straight-line code sends the squares of copy_plane() through the stack, which
+// takes several times as long as no vectors at all.
+#if defined(__GNUC__) && !defined(__clang__)
+#define TANDEM_NO_SLP [[gnu::optimize("no-tree-slp-vectorize")]]
+#else
+#define TANDEM_NO_SLP
+#endif
+
 namespace tandem {
 namespace {
 
@@ -21,7 +29,7 @@ void copy_strided(const T* x, std::int64_t sx, T* y, std::int64_t sy, std::int64
 // A transposition (x is contiguous along rows, y along columns of the plane) in squares that pass
 // through a buffer: neither side jumps through memory, and strides of a power of two do no harm.
 template <class T>
-void copy_plane(const Loops<2>& l, const T* x, T* y) {
+TANDEM_NO_SLP void copy_plane(const Loops<2>& l, const T* x, T* y) {
   constexpr std::int64_t kSide = 32;
   const auto d = std::size_t(l.dim - 1);
   const std::int64_t rows = l.size[d - 1], columns = l.size[d];
@@ -32,7 +40,12 @@ void copy_plane(const Loops<2>& l, const T* x, T* y) {
     for (std::int64_t c = 0; c < columns; c += kSide) {
       const std::int64_t width = std::min(kSide, columns - c);
       for (std::int64_t j = 0; j < width; ++j) {
-        std::memcpy(square[j], x + r + (c + j) * sx, std::size_t(height) * sizeof(T));
+        const T* from = x + r + (c + j) * sx;
+        if (height == kSide) {  // of a size that the compiler knows
+          std::memcpy(square[j], from, kSide * sizeof(T));
+        } else {
+          std::copy_n(from, height, square[j]);
+        }
       }
       for (std::int64_t i = 0; i < height; ++i) {
         T* to = y + (r + i) * sy_row + c * sy;

@@ -82,7 +82,7 @@ std::vector<Range> ranges(std::int64_t n, std::int64_t parts) {
 std::vector<Range> parts_of(const Convolution& c) {
   const std::int64_t n = c.x[0];
   const double products = double(c.y.numel()) * double(c.w.numel() / c.w[0]);
-  if (c.operation == Convolution::grad_weight) return ranges(n, weight_parts(c.y, c.dtype));
+  if (c.operation == Convolution::grad_weight) return ranges(n, weight_parts(c.w, c.y, c.dtype));
   return ranges(n, std::min<std::int64_t>(n, parts_for(0.03 * products)));
 }
 

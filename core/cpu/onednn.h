@@ -3,8 +3,8 @@
 //
 // Everything here may decline by returning false, with nothing written: then Eigen computes
 // (gemm.cpp, conv.cpp). That happens without oneDNN, when it is switched off (numerics.h), for
-// types that this processor cannot multiply, and where Eigen is as quick. OpenMP's
-// threads are not used, but those of the device (team.h).
+// types that this processor cannot multiply, and where Eigen is as quick. OpenMP's threads are not
+// used, but those of the device (team.h).
 #pragma once
 
 #include <memory>
@@ -27,8 +27,8 @@ bool onednn_product(const Matrix<float>& a, const Matrix<float>& b, float* c, st
 
 /// In how many parts of the batch the gradient of a weight is computed, which are then added up in
 /// order. By the shape alone (see Note [Parts of a kernel]), few enough that making them and adding
-/// them up takes no time to speak of. y (N, O, P, Q). Defined in conv.cpp.
-std::int64_t weight_parts(const Shape& y, DType dtype);
+/// them up takes no time to speak of. w as in a convolution, y (N, O, P, Q). Defined in conv.cpp.
+std::int64_t weight_parts(const Shape& w, const Shape& y, DType dtype);
 
 /// Kernels of one device, made when first needed and kept: one per operation, shape and layout, the
 /// refusals too. Thread safe: two engines may share a device, but its kernels run one at a time.
