@@ -227,7 +227,10 @@ Array sum_to(const Array& x, const Shape& shape) {
   return y.view_or_undefined(shape);
 }
 
-std::pair<Array, Array> relu_grad_sums(const Array& y, const Array& dy, const Shape& shape) {
+std::pair<Array, Array> bias_gradients(const Array& y, const Array& dy, const Shape& shape,
+                                       bool wanted) {
+  if (!y.defined()) return {dy, wanted ? sum_to(dy, shape) : Array()};
+  if (!wanted) return {map_grad<Relu>(y, dy), Array()};
   check_same_device("relu", {&y, &dy});
   Array dz = result_like(dy.shape(), dy.dtype(), {&y, &dy});
   Array sums = Array::empty(kept_sizes(dy, shape), dy.dtype(), dy.device());

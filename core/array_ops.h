@@ -26,9 +26,11 @@ Array zip_grad(ZipOp op, const char* name, int operand, const Array& a, const Ar
                const Array& dy);
 /// x = max(x, 0) in place.
 void relu_(Array& x);
-/// The gradient dz of y = relu(z), and its sum_to(`shape`), in one pass where the backend can.
-/// dz lies as y does.
-std::pair<Array, Array> relu_grad_sums(const Array& y, const Array& dy, const Shape& shape);
+/// Of y = z + bias, or relu(z + bias) if y is given: the gradient of z, {dy or y > 0 ? dy : 0},
+/// and, if wanted, that of the bias, which is its sum_to(`shape`). In one pass where the backend
+/// can.
+std::pair<Array, Array> bias_gradients(const Array& y, const Array& dy, const Shape& shape,
+                                       bool wanted);
 /// a = f(a, b) in place: one write of a's slot. b broadcasts to a, and may overlap it.
 void zip_(ZipOp op, const char* name, Array& a, const Array& b);
 

@@ -26,14 +26,14 @@ Tensor Sequential::forward(const Tensor& x) {
   const bool observed = LayerObserver::current() != nullptr;  // then layers are called one by one
   Tensor y = x;
   for (std::size_t i = 0; i < layers.size(); ++i) {
-    if (!observed && i + 1 < layers.size() && layers[i + 1].get_if<ReLU>() != nullptr) {
-      if (Tensor both = rectified(layers[i], y); both.defined()) {
-        y = both;
-        ++i;
-        continue;
-      }
+    const bool before_relu =
+        !observed && i + 1 < layers.size() && layers[i + 1].get_if<ReLU>() != nullptr;
+    if (const Tensor both = before_relu ? rectified(layers[i], y) : Tensor(); both.defined()) {
+      y = both;
+      ++i;
+    } else {
+      y = layers[i].forward(y);
     }
-    y = layers[i].forward(y);
   }
   return y;
 }

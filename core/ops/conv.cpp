@@ -1,7 +1,6 @@
 #include <tandem/core/ops/conv.h>
 
 #include <array>
-#include <tuple>
 
 #include <tandem/core/array_ops.h>
 #include <tandem/core/autocast.h>
@@ -89,18 +88,6 @@ Array weight_gradient(const Window2d& win, std::int64_t groups, const ImageLike&
   return dw;
 }
 
-/// db[o] = sum of dz over samples and positions
-Array bias_gradient(const Array& dz) {
-  return sum_to(dz, {dz.size(1), 1, 1}).view_or_undefined({dz.size(1)});
-}
-
-/// dz = y > 0 ? dy : 0, and its bias_gradient() if that is wanted.
-std::pair<Array, Array> rectified_gradients(const Array& y, const Array& dy, bool bias) {
-  if (!bias) return {map_grad<Relu>(y, dy), Array()};
-  auto [dz, sums] = relu_grad_sums(y, dy, {dy.size(1), 1, 1});
-  return {dz, sums.view_or_undefined({dy.size(1)})};
-}
-
 /// conv2d(), or relu of it. With dz = dy, or y > 0 ? dy : 0, the gradients are those of
 /// Backend::conv2d_grad_input() and _grad_weight() of dz, and db[o] = sum of dz over samples and
 /// positions.
@@ -130,17 +117,18 @@ Tensor convolve(const char* name, const Tensor& x, const Tensor& weight, const T
       name, single ? y.squeeze(0) : y, {x, weight, bias},
       [images = Saved::if_(tracked(weight), images), kernels = Saved::if_(tracked(x), kernels),
        like_x = ImageLike(given), like_w = ImageLike(kernels), win, single, format = format_of(y),
-       groups = options.groups, y = Saved::if_(rectified, y),
-       rectified](const Array& grad, const Wanted& wanted) {
-        Array dz = dense_gradient(single ? grad.unsqueeze(0) : grad, format);
+       groups = options.groups,
+       y = Saved::if_(rectified, y)](const Array& grad, const Wanted& wanted) {
+        const Array dy = dense_gradient(single ? grad.unsqueeze(0) : grad, format);
+        const Shape per_channel{dy.size(1), 1, 1};
+        const auto [dz, db] = bias_gradients(y.get(), dy, per_channel, wanted[2]);
         std::array<Array, 3> grads;
-        if (rectified) std::tie(dz, grads[2]) = rectified_gradients(y.get(), dz, wanted[2]);
         if (wanted[0]) {
           grads[0] = input_gradient(win, groups, like_x, kernels.get(), dz);
           if (single) grads[0] = grads[0].squeeze(0);
         }
         if (wanted[1]) grads[1] = weight_gradient(win, groups, like_w, images.get(), dz);
-        if (wanted[2] && !rectified) grads[2] = bias_gradient(dz);
+        if (wanted[2]) grads[2] = db.view_or_undefined({dy.size(1)});
         return grads;
       });
 }

@@ -1,7 +1,6 @@
 #include <tandem/core/ops/linalg.h>
 
 #include <array>
-#include <tuple>
 
 #include <tandem/core/array_ops.h>
 #include <tandem/core/autocast.h>
@@ -83,16 +82,12 @@ Tensor affine(const char* name, const Tensor& x, const Tensor& weight, const Ten
   if (rectified) relu_(y);
   return record(name, y.view_or_undefined(shape), {x, weight, bias},
                 [rows = Saved::if_(tracked(weight), rows), w = Saved::if_(tracked(x), w),
-                 y = Saved::if_(rectified, y), rectified, shape = in.shape(),
+                 y = Saved::if_(rectified, y), shape = in.shape(),
                  out = w.size(0)](const Array& dy, const Wanted& wanted) {
+                  const Array dys = dy.reshape({leading(shape, 1).numel(), out});
+                  const auto [dz, db] = bias_gradients(y.get(), dys, {out}, wanted[2]);
                   std::array<Array, 3> grads;
-                  Array dz = dy.reshape({leading(shape, 1).numel(), out});
-                  if (rectified && wanted[2]) {
-                    std::tie(dz, grads[2]) = relu_grad_sums(y.get(), dz, {out});
-                  } else {
-                    if (rectified) dz = map_grad<Relu>(y.get(), dz);
-                    if (wanted[2]) grads[2] = sum_to(dz, {out});
-                  }
+                  grads[2] = db;
                   if (wanted[0]) grads[0] = gemm(dz, w.get()).view_or_undefined(shape);
                   if (wanted[1]) grads[1] = gemm(transposed(dz), rows.get());
                   return grads;
