@@ -1,4 +1,5 @@
 #include <tandem/core/device.h>
+#include <tandem/core/environment.h>
 
 #include <pthread.h>
 
@@ -6,7 +7,6 @@
 #include <array>
 #include <atomic>
 #include <charconv>
-#include <cstdlib>
 #include <memory>
 #include <mutex>
 #include <ostream>
@@ -48,16 +48,6 @@ void watch_forks() {
   (void)status;
 }
 
-std::optional<int> read_environment(const char* variable, int most) {
-  const char* text = std::getenv(variable);
-  if (text == nullptr || *text == '\0') return std::nullopt;
-  char* end = nullptr;
-  const long value = std::strtol(text, &end, 10);
-  check(*end == '\0' && value >= 1 && value <= most, "[device] ", variable, "=", text,
-        " is not a number from 1 to ", most);
-  return int(value);
-}
-
 DeviceOptions options() {
   Registry& r = registry();
   const std::lock_guard lock(r.options_mutex);
@@ -66,7 +56,7 @@ DeviceOptions options() {
 
 int cpu_count() {
   if (const auto n = options().cpu_count) return *n;
-  if (auto n = read_environment("TANDEM_CPU_DEVICES", kMaxDevices)) return *n;
+  if (auto n = number_in_environment("device", "TANDEM_CPU_DEVICES", kMaxDevices)) return *n;
   return std::clamp(int(std::thread::hardware_concurrency()), 1, kMaxDevices);
 }
 
@@ -157,7 +147,8 @@ void configure_devices(const DeviceOptions& options) {
 DeviceOptions device_options() {
   DeviceOptions asked = options();
   if (asked.cuda_per_gpu == 0) {
-    asked.cuda_per_gpu = read_environment("TANDEM_CUDA_DEVICES_PER_GPU", kMaxDevices).value_or(1);
+    asked.cuda_per_gpu =
+        number_in_environment("device", "TANDEM_CUDA_DEVICES_PER_GPU", kMaxDevices).value_or(1);
   }
   return asked;
 }

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include <tandem/core/environment.h>
 #include <tandem/core/error.h>
 #include <tandem/core/look_for.h>
 #include <tandem/core/thread_state.h>
@@ -25,19 +26,10 @@ namespace {
 
 constexpr double kWorthAPart = 25000;  // nanoseconds
 
-int read_environment() {
-  const char* text = std::getenv("TANDEM_THREADS_PER_DEVICE");
-  if (text == nullptr || *text == '\0') return 1;
-  char* end = nullptr;
-  const long value = std::strtol(text, &end, 10);
-  check(*end == '\0' && value >= 1 && value <= kMostThreadsPerDevice,
-        "[threads] TANDEM_THREADS_PER_DEVICE=", text, " is not a number from 1 to ",
-        kMostThreadsPerDevice);
-  return int(value);
-}
-
 std::atomic<int>& wanted() {
-  static std::atomic<int> n{read_environment()};
+  static std::atomic<int> n{
+      number_in_environment("threads", "TANDEM_THREADS_PER_DEVICE", kMostThreadsPerDevice)
+          .value_or(1)};
   return n;
 }
 
