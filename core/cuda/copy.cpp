@@ -112,7 +112,7 @@ void CudaBackend::copy_all(std::span<const Array> xs, std::span<Array> ys) {
         reinterpret_cast<std::uintptr_t>(item.to) | reinterpret_cast<std::uintptr_t>(item.from);
     while (begins % item.unit != 0) item.unit /= 2;
     table.item[table.items++] = item;
-    table.chunks += gpu::narrow<std::uint32_t>("copy", (item.bytes - 1) / gpu::kCopyChunk + 1);
+    table.chunks += gpu::narrow<std::uint32_t>("copy", (item.size - 1) / gpu::kCopyChunk + 1);
     if (table.items == gpu::kCopies || table.chunks >= kMostChunks) flush();
   }
   flush();

@@ -19,12 +19,8 @@ __device__ inline void copy_chunk(const std::byte* from, std::byte* to, std::uin
 }
 
 __global__ void __launch_bounds__(kThreads) copy_all(const __grid_constant__ CopyTable table) {
-  std::uint32_t k = 0;  // whose chunk is this block's?
-  while (k + 1 < table.items && table.item[k + 1].first_chunk <= blockIdx.x) ++k;
+  const auto [k, start, bytes] = chunk_of_block(table.item, table.items, kCopyChunk);
   const CopyItem& item = table.item[k];
-  const std::int64_t start = std::int64_t(blockIdx.x - item.first_chunk) * kCopyChunk;
-  const std::int64_t rest = item.bytes - start;
-  const std::uint32_t bytes = rest < kCopyChunk ? std::uint32_t(rest) : kCopyChunk;
   const std::byte* from = static_cast<const std::byte*>(item.from) + start;
   std::byte* to = static_cast<std::byte*>(item.to) + start;
   switch (item.unit) {

@@ -18,7 +18,7 @@ inline constexpr int kCopies = 120;
 struct CopyItem {
   void* to;
   const void* from;
-  std::int64_t bytes;
+  std::int64_t size;  // bytes
   std::uint32_t first_chunk;
   std::uint32_t unit;  // 16, 8, 4, 2 or 1: both begin at a multiple of it
 };

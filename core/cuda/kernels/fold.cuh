@@ -117,8 +117,8 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 /// `partials`: results * slots values, wanted if there is more than one slot. The plan that fills
-/// the last slot also folds them. Where a launch was refused, nothing follows: it would read what was
-/// never written, and the caller throws anyway.
+/// the last slot also folds them. Where a launch was refused, nothing follows: it would read what
+/// was never written, and the caller throws anyway.
 template <class Fold>
 void launch_fold(const Fold& fold, const FoldPlan& p, void* partials, cudaStream_t stream) {
   using Value = typename Fold::Value;

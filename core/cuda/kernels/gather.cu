@@ -3,8 +3,8 @@
 #include <tandem/core/cuda/kernels/gather.h>
 #include <tandem/core/cuda/kernels/bits.cuh>
 #include <tandem/core/cuda/kernels/block_reduce.cuh>
-#include <tandem/core/cuda/kernels/types.cuh>
 #include <tandem/core/cuda/kernels/grid.cuh>
+#include <tandem/core/cuda/kernels/types.cuh>
 
 namespace tandem::gpu {
 namespace {

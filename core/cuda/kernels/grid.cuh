@@ -54,6 +54,24 @@ __device__ inline Offsets<N> offsets(const Strided<N>& s, std::uint32_t i) {
   return o;
 }
 
+/// What a block does of a table of arrays that are cut into chunks, a block for each.
+struct Chunk {
+  std::uint32_t entry;  // of the table
+  std::int64_t start;
+  std::uint32_t size;
+};
+
+/// REQUIRES: entry k begins with chunk first_chunk, and has as many as its size needs.
+template <class Entry>
+__device__ inline Chunk chunk_of_block(const Entry* table, std::uint32_t entries,
+                                       std::uint32_t chunk_size) {
+  std::uint32_t k = 0;
+  while (k + 1 < entries && table[k + 1].first_chunk <= blockIdx.x) ++k;
+  const std::int64_t start = std::int64_t(blockIdx.x - table[k].first_chunk) * chunk_size;
+  const std::int64_t rest = table[k].size - start;
+  return {k, start, rest < chunk_size ? std::uint32_t(rest) : chunk_size};
+}
+
 /// V elements that move as one.
 template <class T, int V>
 struct alignas(sizeof(T) * V) Pack {

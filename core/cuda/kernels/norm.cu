@@ -1,9 +1,9 @@
 // Normalization. Statistics are folds over a channel's elements (fold.cuh), in float32: two passes,
 // the second of which takes differences from the mean, so a large mean costs no digits.
 #include <tandem/core/cuda/kernels/norm.h>
-#include <tandem/core/cuda/kernels/types.cuh>
 #include <tandem/core/cuda/kernels/fold.cuh>
 #include <tandem/core/cuda/kernels/grid.cuh>
+#include <tandem/core/cuda/kernels/types.cuh>
 
 namespace tandem::gpu {
 namespace {

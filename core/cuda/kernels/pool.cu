@@ -2,8 +2,8 @@
 // image from the windows that saw them, in the order of the windows: no atomics. Sums are taken in
 // the order of cpu/pool.cpp.
 #include <tandem/core/cuda/kernels/pool.h>
-#include <tandem/core/cuda/kernels/types.cuh>
 #include <tandem/core/cuda/kernels/grid.cuh>
+#include <tandem/core/cuda/kernels/types.cuh>
 
 namespace tandem::gpu {
 namespace {

@@ -24,14 +24,8 @@ template <class T>
 __global__ void __launch_bounds__(kThreads)
     rescale_kernel(const RescaleTable table, float factor, Pair* partial) {
   constexpr int V = kPerPack<T>;
-  std::uint32_t k = 0;  // whose chunk is this block's?
-  while (k + 1 < table.tensors && table.tensor[k + 1].first_chunk <= blockIdx.x) ++k;
-  const RescaleTensor& t = table.tensor[k];
-  const std::int64_t start = std::int64_t(blockIdx.x - t.first_chunk) * kRescaleChunk;
-  const std::int64_t rest = t.size - start;
-  const std::uint32_t count = rest < kRescaleChunk ? std::uint32_t(rest) : kRescaleChunk;
-
-  T* const x = static_cast<T*>(t.data) + start;
+  const auto [k, start, count] = chunk_of_block(table.tensor, table.tensors, kRescaleChunk);
+  T* const x = static_cast<T*>(table.tensor[k].data) + start;
   Pair found{0, 0};
   for (std::uint32_t i = threadIdx.x * V; i < count; i += kThreads * V) {
     if (table.packed && i + V <= count) {

@@ -82,14 +82,9 @@ __device__ inline void update_pack(const Step& step, const UpdateTensor& t, std:
 template <class Rule>
 __global__ void __launch_bounds__(kThreads) update_kernel(const Arguments<Rule> a) {
   constexpr int kArrays = 2 + Rule::states, V = pack_size<kArrays>;
-  std::uint32_t k = 0;  // whose chunk is this block's?
-  while (k + 1 < a.tensors && a.tensor[k + 1].first_chunk <= blockIdx.x) ++k;
+  const auto [k, start, count] = chunk_of_block(a.tensor, a.tensors, kUpdateChunk);
   const UpdateTensor& t = a.tensor[k];
   const auto& step = a.step[k];
-
-  const std::int64_t start = std::int64_t(blockIdx.x - t.first_chunk) * kUpdateChunk;
-  const std::int64_t rest = t.size - start;
-  const std::uint32_t count = rest < kUpdateChunk ? std::uint32_t(rest) : kUpdateChunk;
   const std::uint32_t packs = t.packed ? count / V : 0;
   for (std::uint32_t i = threadIdx.x; i < packs; i += kThreads) {
     update_pack<kArrays>(step, t, start + i * V);
