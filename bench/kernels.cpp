@@ -4,8 +4,6 @@
 //
 // A ratio of 1 is as fast as the limit. Times are processor times, the shortest of many runs, which
 // a busy machine disturbs least. Arrays of 4 M numbers do not fit into a cache.
-#include <ctime>
-
 #include <Eigen/Core>
 #include <cstdio>
 #include <cstring>
@@ -24,11 +22,7 @@ using namespace tandem;
 
 namespace {
 
-double cpu_seconds() {
-  timespec t;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-  return double(t.tv_sec) + 1e-9 * double(t.tv_nsec);
-}
+using bench::cpu_seconds;
 
 double shortest(const std::function<void()>& f) {
   double best = std::numeric_limits<double>::infinity(), spent = 0;

@@ -11,7 +11,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <ctime>
 #include <dnnl.hpp>
 #include <functional>
 #include <limits>
@@ -23,6 +22,7 @@
 #include <tandem/tandem.h>
 
 #include "measure.h"
+#include "nets.h"
 
 using namespace tandem;
 
@@ -34,11 +34,7 @@ bool asked_for(const std::string& name) {
   return name.find(wanted) != std::string::npos;
 }
 
-double cpu_seconds() {
-  timespec t;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-  return double(t.tv_sec) + 1e-9 * double(t.tv_nsec);
-}
+using bench::cpu_seconds;
 
 /// The shortest milliseconds of each, taking turns.
 std::vector<double> shortest(const std::vector<std::function<void()>>& calls) {
@@ -215,18 +211,10 @@ void product_in_16_bits(std::int64_t n) {
               name.c_str(), ms[0], ms[1] / ms[0], native ? "instructions" : "no instructions");
 }
 
-/// The network of samples/quickstart_cnn.
 void step(std::int64_t batch) {
   const std::string name = str("quickstart_cnn step, batch ", batch);
   if (!asked_for(name)) return;
-  nn::Sequential model{nn::Conv2d(3, 64, 3, {.padding = 1}),
-                       nn::ReLU(),
-                       nn::MaxPool2d(2),
-                       nn::Conv2d(64, 128, 3, {.padding = 1}),
-                       nn::ReLU(),
-                       nn::AdaptiveAvgPool2d(1),
-                       nn::Flatten(),
-                       nn::Linear(128, 10)};
+  nn::Sequential model = bench::cnn();
   optim::Adam optimizer(model.parameters());
   const Tensor x = randn({batch, 3, 32, 32}), labels = randint(0, 10, {batch});
   const auto train = [&](bool on) {

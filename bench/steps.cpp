@@ -23,6 +23,7 @@
 #include <tandem/tandem.h>
 
 #include "measure.h"
+#include "nets.h"
 #ifdef TANDEM_BENCH_TORCH
 #include "peers/steps_torch.h"
 #endif
@@ -34,16 +35,7 @@ using namespace tandem;
 
 namespace {
 
-nn::Sequential cnn() {
-  return nn::Sequential{nn::Conv2d(3, 64, 3, {.padding = 1}),
-                        nn::ReLU(),
-                        nn::MaxPool2d(2),
-                        nn::Conv2d(64, 128, 3, {.padding = 1}),
-                        nn::ReLU(),
-                        nn::AdaptiveAvgPool2d(1),
-                        nn::Flatten(),
-                        nn::Linear(128, 10)};
-}
+using bench::cnn;
 
 nn::Sequential mlp() {
   return nn::Sequential{nn::Linear(784, 256), nn::ReLU(), nn::Linear(256, 256), nn::ReLU(),
