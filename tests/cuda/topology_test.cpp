@@ -7,9 +7,11 @@
 
 #include <cstdio>
 #include <map>
+#include <sstream>
 
 #include "runtime/cudasim.h"
 #include "tests/cuda/steps.h"
+#include "tests/support/command.h"
 
 using namespace tandem;
 using namespace tandem::test;
@@ -28,20 +30,12 @@ Bits train_on(const std::string& machine) {
   REQUIRE(length > 0);
   const std::string command = "env " + machine + " '" + std::string(program, std::size_t(length)) +
                               "' --no-skip --minimal '--test-case=" + kTraining + "'";
-  FILE* said = popen(command.c_str(), "r");
-  REQUIRE(said);
+  std::istringstream said(output_of(command));  // 43: the simulator saw what no good program does
   Bits bits;
-  std::string line;
-  for (int c; (c = std::fgetc(said)) != EOF;) {
-    if (c != '\n') {
-      line += char(c);
-      continue;
-    }
+  for (std::string line; std::getline(said, line);) {
     const std::size_t colon = line.find(": ");
     if (colon != std::string::npos) bits[line.substr(0, colon)] = line.substr(colon + 2);
-    line.clear();
   }
-  CHECK(pclose(said) == 0);  // 43: the simulator saw what a correct program does not do
   return bits;
 }
 

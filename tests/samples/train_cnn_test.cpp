@@ -1,14 +1,12 @@
 // The sample train_cnn, as people run it: five steps on simulated GPUs end where the CPU's do.
 #include <doctest/doctest.h>
 
-#include <unistd.h>
-
 #include <cmath>
-#include <cstdio>
-#include <filesystem>
 #include <fstream>
 
 #include "tests/support/check.h"
+#include "tests/support/command.h"
+#include "tests/support/temporary_file.h"
 
 #include <tandem/tandem.h>
 
@@ -22,17 +20,9 @@ struct Trained {
   nn::StateDict weights;
 };
 
-// A folder that goes when the test ends.
-struct Folder {
-  const std::filesystem::path path =
-      std::filesystem::temp_directory_path() / ("train_cnn_test." + std::to_string(getpid()));
-  Folder() { std::filesystem::create_directories(path); }
-  ~Folder() { std::filesystem::remove_all(path); }
-};
-
 // 160 rows to train on, five batches of 32, and the 360 for testing.
-std::string few_digits(const Folder& folder) {
-  const std::string path = folder.path / "few.csv";
+std::string few_digits(const TemporaryFolder& folder) {
+  const std::string path = folder.file("few.csv");
   std::ifstream all(TANDEM_DIGITS);
   std::ofstream few(path);
   std::string line;
@@ -40,19 +30,12 @@ std::string few_digits(const Folder& folder) {
   return path;
 }
 
-Trained run(const char* program, const std::string& devices, const Folder& folder) {
-  const std::string weights = folder.path / "weights.safetensors";
-  const std::string command = std::string("'") + program + "' --epochs 1 --batch 32 --data '" +
-                              few_digits(folder) + "' --devices " + devices + " --save '" +
-                              weights + "' 2>&1";
-  FILE* said = popen(command.c_str(), "r");
-  REQUIRE(said);
-  Trained trained;
-  for (int c; (c = std::fgetc(said)) != EOF;) trained.says += char(c);
-  INFO(trained.says);
-  REQUIRE(pclose(said) == 0);
-  trained.weights = io::load_state_dict(weights);
-  return trained;
+Trained run(const char* program, const std::string& devices, const TemporaryFolder& folder) {
+  const std::string weights = folder.file("weights.safetensors");
+  const std::string says =
+      output_of(std::string("'") + program + "' --epochs 1 --batch 32 --data '" +
+                few_digits(folder) + "' --devices " + devices + " --save '" + weights + "' 2>&1");
+  return {says, io::load_state_dict(weights)};
 }
 
 double epoch_loss(const Trained& trained) {
@@ -86,7 +69,7 @@ void check_equal(const Trained& gpu, const Trained& cpu) {
 }  // namespace
 
 TEST_CASE("train_cnn: five steps on one and on two simulated GPUs equal the CPU's") {
-  const Folder folder;
+  const TemporaryFolder folder;
   const Trained cpu = run(TANDEM_TRAIN_CNN, "cpu:0", folder);
   CHECK(contains(cpu.says, "cpu:0"));
   check_equal(run(TANDEM_TRAIN_CNN_ON_CUDASIM, "cuda:0", folder), cpu);
