@@ -14,6 +14,7 @@
 #include <tandem/core/cpu/backend.h>
 #include <tandem/core/cpu/gemm.h>
 #include <tandem/core/cpu/team.h>
+#include <tandem/core/cpu/winograd.h>
 #include <tandem/core/memory.h>
 
 namespace tandem {
@@ -354,6 +355,9 @@ std::int64_t host::weight_parts(const Shape& w, const Shape& y, DType dtype) {
 
 void CpuBackend::conv2d(const Window2d& window, std::int64_t groups, const Array& x, const Array& w,
                         const Array& bias, Array& y) {
+  if (host::winograd_takes(window, groups, w, y.shape())) {
+    return host::winograd(window, x, w, bias, y, *this);
+  }
   if (onednn_.conv2d(window, groups, x, w, bias, y)) return;
   const CategoryScope scope(Category::workspace);
   const Geometry g(window, groups, x, y);
@@ -365,6 +369,9 @@ void CpuBackend::conv2d(const Window2d& window, std::int64_t groups, const Array
 
 void CpuBackend::conv2d_grad_input(const Window2d& window, std::int64_t groups, const Array& w,
                                    const Array& dy, Array& dx) {
+  if (host::winograd_takes(window, groups, w, dy.shape())) {
+    return host::winograd_grad_input(window, w, dy, dx, *this);
+  }
   if (onednn_.conv2d_grad_input(window, groups, w, dy, dx)) return;
   const CategoryScope scope(Category::workspace);
   const Geometry g(window, groups, dx, dy);
@@ -375,6 +382,9 @@ void CpuBackend::conv2d_grad_input(const Window2d& window, std::int64_t groups, 
 
 void CpuBackend::conv2d_grad_weight(const Window2d& window, std::int64_t groups, const Array& x,
                                     const Array& dy, Array& dw) {
+  if (host::winograd_takes(window, groups, dw, dy.shape())) {
+    return host::winograd_grad_weight(window, x, dy, dw, *this);
+  }
   if (onednn_.conv2d_grad_weight(window, groups, x, dy, dw)) return;
   const CategoryScope scope(Category::workspace);
   const Geometry g(window, groups, x, dy);

@@ -205,6 +205,11 @@ template void host::add_product(const Matrix<float>&, const Matrix<float>&, floa
 template void host::add_product(const Matrix<double>&, const Matrix<double>&, double*,
                                 std::int64_t);
 
+void host::product(const Matrix<float>& a, const Matrix<float>& b, float* c, std::int64_t c_stride,
+                   bool accumulate) {
+  multiply_here(a, b, c, c_stride, accumulate, onednn_takes(a, b));
+}
+
 void CpuBackend::gemm(const Array& a, const Array& b, Array& c, bool accumulate) {
   if (c.numel() == 0) return;
   if (a.size(2) == 0) {

@@ -26,6 +26,7 @@ struct Packet {
 
   Native v;
 
+  Packet() = default;
   Packet(C x) : v(Eigen::internal::pset1<Native>(x)) {}  // a number meets a packet: T(1) - y
   static Packet of(const Native& v) {
     Packet p;
@@ -90,7 +91,6 @@ struct Packet {
   }
 
  private:
-  Packet() = default;
   template <class F>
   static Packet each(Packet x, F f) {
     C all[std::size_t(size)];

@@ -1,0 +1,384 @@
+// Winograd's minimal filtering F(2 x 2, 3 x 3).
+//
+// Two outputs y in a row depend on four inputs d and a filter g of three. There are matrices with
+//   y = A' [(G g) (B' d)]        where (..)(..) multiplies element by element
+// which takes 4 products instead of 6. For images, rows and columns are transformed: a tile of 2 x 2
+// outputs takes 16 products instead of 36. They are the same 16 for all channels, so sums over
+// channels can be made before A' is applied, which leaves 16 matrix products
+//   (tiles, C) (C, O)
+// and they take most of the time. Everything else is additions, and halves of the weights.
+//   A. Lavin, S. Gray: Fast algorithms for convolutional neural networks (2015), arXiv:1509.09308.
+//
+// The gradient of the input is such a convolution of dy, with weights turned by 180 degrees: G g is
+// then in another order, no more. The gradient of a weight reads the same form from the other side,
+//   dg = G' [(A dy) (B' d)]      summed over tiles, which is the inner dimension of the products.
+//
+// Rounding: sums and differences of four inputs are multiplied, so errors are relative to the
+// largest input of a tile, and up to about four times those of a sum of products. One infinite input
+// makes NaN of all four outputs of a tile.
+#include <tandem/core/cpu/winograd.h>
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include <tandem/core/cpu/gemm.h>
+#include <tandem/core/cpu/onednn.h>
+#include <tandem/core/cpu/packets.h>
+#include <tandem/core/cpu/team.h>
+#include <tandem/core/memory.h>
+
+namespace tandem::host {
+namespace {
+
+constexpr std::int64_t kProducts = 16;
+// Tiles that are computed together. The last block is filled up with zeros, so that a tile's bits do
+// not depend on how many there are.
+constexpr std::int64_t kBlock = 96;
+
+using Floats = Packet<float>;
+
+template <std::size_t N>
+using Row = std::array<Floats, N>;
+
+// ---- the matrices
+
+Row<4> input(const Row<4>& d) {  // B' d
+  return {d[0] - d[2], d[1] + d[2], d[2] - d[1], d[1] - d[3]};
+}
+Row<2> output(const Row<4>& m) {  // A' m
+  return {m[0] + m[1] + m[2], m[1] - m[2] - m[3]};
+}
+Row<4> output_transposed(const Row<2>& y) {  // A y
+  return {y[0], y[0] + y[1], y[0] - y[1], -y[1]};
+}
+Row<4> filter(const Row<3>& g) {  // G g
+  const Floats half = 0.5f, ends = g[0] + g[2];
+  return {g[0], (ends + g[1]) * half, (ends - g[1]) * half, g[2]};
+}
+Row<3> filter_transposed(const Row<4>& s) {  // G' s
+  const Floats half = 0.5f, sum = (s[1] + s[2]) * half;
+  return {s[0] + sum, (s[1] - s[2]) * half, sum + s[3]};
+}
+
+// T x T' for a matrix T from N to M numbers: along the columns, then along the rows of a square.
+template <std::size_t N, std::size_t M>
+Row<M * M> transformed(Row<M> (*matrix)(const Row<N>&), const Row<N * N>& x) {
+  Row<M * N> half;
+  for (std::size_t j = 0; j < N; ++j) {
+    Row<N> column;
+    for (std::size_t i = 0; i < N; ++i) column[i] = x[i * N + j];
+    const Row<M> y = matrix(column);
+    for (std::size_t i = 0; i < M; ++i) half[i * N + j] = y[i];
+  }
+  Row<M * M> all;
+  for (std::size_t i = 0; i < M; ++i) {
+    Row<N> row;
+    for (std::size_t j = 0; j < N; ++j) row[j] = half[i * N + j];
+    const Row<M> y = matrix(row);
+    for (std::size_t j = 0; j < M; ++j) all[i * M + j] = y[j];
+  }
+  return all;
+}
+
+// Neighbouring channels, as many as one packet has, or the rest.
+template <bool kWhole>
+struct Lane {
+  std::int64_t at, count;
+  Floats load(const float* from) const {
+    return kWhole ? Floats::load(from + at) : Floats::load(from + at, count);
+  }
+  void store(const Floats& x, float* to) const {
+    kWhole ? x.store(to + at) : x.store(to + at, count);
+  }
+};
+
+template <class F>
+void for_each_lane(std::int64_t channels, F f) {
+  std::int64_t i = 0;
+  for (; i + Floats::size <= channels; i += Floats::size) f(Lane<true>{i, Floats::size});
+  if (i < channels) f(Lane<false>{i, channels - i});
+}
+
+template <std::size_t N>
+using Places = std::array<const float*, N>;
+
+template <std::size_t N, class L>
+Row<N> load_all(const L& lane, const Places<N>& places) {
+  Row<N> x;
+  for (std::size_t i = 0; i < N; ++i) x[i] = lane.load(places[i]);
+  return x;
+}
+
+// ---- images and tiles
+
+// A channels-last batch, and where the tiles of outputs begin in it.
+struct Images {
+  float* data;
+  std::int64_t rows, columns, channels;
+
+  float* at(std::int64_t sample, std::int64_t row, std::int64_t column) const {
+    return data + ((sample * rows + row) * columns + column) * channels;
+  }
+  bool contains(std::int64_t row, std::int64_t column) const {
+    return row >= 0 && row < rows && column >= 0 && column < columns;
+  }
+};
+
+// The tile's first output.
+struct Tile {
+  std::int64_t sample, row, column;
+};
+
+struct Tiling {
+  std::int64_t samples, rows, columns;  // tiles
+
+  Tiling(std::int64_t n, std::int64_t height, std::int64_t width)
+      : samples(n), rows((height + 1) / 2), columns((width + 1) / 2) {}
+  std::int64_t tiles() const { return samples * rows * columns; }
+  std::int64_t blocks() const { return (tiles() + kBlock - 1) / kBlock; }
+  Tile tile(std::int64_t i) const {
+    return {i / (rows * columns), i / columns % rows * 2, i % columns * 2};
+  }
+};
+
+// A square of N x N pixels; those outside of the image are zeros.
+template <std::size_t N>
+Places<N * N> square(const Images& images, const Tile& tile, const Size2d& padding,
+                     const float* zeros) {
+  Places<N * N> places;
+  for (std::size_t k = 0; k < N * N; ++k) {
+    const std::int64_t row = tile.row - padding.h + std::int64_t(k / N),
+                       column = tile.column - padding.w + std::int64_t(k % N);
+    places[k] = images.contains(row, column) ? images.at(tile.sample, row, column) : zeros;
+  }
+  return places;
+}
+
+// 16 matrices (rows, channels). They begin in different sets of the cache, for a tile's 16 rows are
+// written at once.
+struct Matrices {
+  Array memory;
+  std::int64_t rows, channels;
+
+  Matrices(std::int64_t n, std::int64_t c, Device device)
+      : memory(Array::empty({kProducts * (n * c + 16)}, float32, device)), rows(n), channels(c) {}
+  float* data(std::int64_t k) { return memory.fresh_data<float>() + k * (rows * channels + 16); }
+  Matrix<float> operator[](std::int64_t k) { return {data(k), rows, channels, channels}; }
+  Matrix<float> transposed(std::int64_t k) { return {data(k), rows, channels, channels, true}; }
+  std::array<float*, kProducts> row(std::int64_t i) {
+    std::array<float*, kProducts> list;
+    for (std::int64_t k = 0; k < kProducts; ++k) list[std::size_t(k)] = data(k) + i * channels;
+    return list;
+  }
+};
+
+// A block of tiles of some images, transformed into the rows of 16 matrices.
+template <std::size_t N>
+void transform_block(const Tiling& tiling, std::int64_t block, const Images& images,
+                     const Size2d& padding, Row<4> (*matrix)(const Row<N>&), Matrices& out) {
+  const std::vector<float> zeros(std::size_t(images.channels), 0.0f);
+  for (std::int64_t t = 0; t < kBlock; ++t) {
+    const std::int64_t i = block * kBlock + t;
+    const auto to = out.row(t);
+    if (i >= tiling.tiles()) {
+      for (float* row : to) std::fill_n(row, images.channels, 0.0f);
+      continue;
+    }
+    const auto from = square<N>(images, tiling.tile(i), padding, zeros.data());
+    for_each_lane(images.channels, [&](const auto& lane) {
+      const Row<16> x = transformed<N, 4>(matrix, load_all(lane, from));
+      for (std::size_t k = 0; k < 16; ++k) lane.store(x[k], to[k]);
+    });
+  }
+}
+
+// The outputs of a block of tiles, from the sums over channels of their 16 products.
+void write_block(const Tiling& tiling, std::int64_t block, Matrices& sums, const float* bias,
+                 const Images& images) {
+  const std::int64_t end = std::min(kBlock, tiling.tiles() - block * kBlock);
+  for (std::int64_t t = 0; t < end; ++t) {
+    const auto from = sums.row(t);
+    Places<16> places;
+    std::copy(from.begin(), from.end(), places.begin());
+    const Tile tile = tiling.tile(block * kBlock + t);
+    for_each_lane(images.channels, [&](const auto& lane) {
+      const Row<4> y = transformed<4, 2>(output, load_all(lane, places));
+      const Floats start = bias ? lane.load(bias) : Floats(0.0f);
+      for (std::size_t k = 0; k < 4; ++k) {
+        const std::int64_t row = tile.row + std::int64_t(k / 2),
+                           column = tile.column + std::int64_t(k % 2);
+        if (!images.contains(row, column)) continue;
+        lane.store(y[k] + start, images.at(tile.sample, row, column));
+      }
+    });
+  }
+}
+
+// ---- weights
+
+// Calls f(row, 9 rows of C numbers) for the weights of each output, and copies between w and them.
+template <class F>
+void for_each_filter(const Array& w, F f) {
+  const std::int64_t channels = w.size(1);
+  std::vector<float> room(std::size_t(9 * channels));
+  for (std::int64_t o = 0; o < w.size(0); ++o) f(o, room.data());
+}
+
+std::int64_t place_of(const Array& w, std::int64_t o, std::int64_t k) {
+  const Shape& s = w.strides();
+  return o * s[0] + k / 3 * s[2] + k % 3 * s[3];
+}
+
+template <class T>
+std::array<T*, 9> rows_of(T* room, std::int64_t channels) {
+  std::array<T*, 9> rows;
+  for (std::size_t k = 0; k < 9; ++k) rows[k] = room + std::int64_t(k) * channels;
+  return rows;
+}
+
+// G w G' as 16 matrices (O, C).
+Matrices transform_weights(const Array& w) {
+  Matrices all(w.size(0), w.size(1), w.device());
+  const std::int64_t channels = w.size(1), step = w.strides()[1];
+  const float* from = w.data<float>();
+  for_each_filter(w, [&](std::int64_t o, float* room) {
+    for (std::int64_t k = 0; k < 9; ++k) {
+      const float* start = from + place_of(w, o, k);
+      for (std::int64_t c = 0; c < channels; ++c) room[k * channels + c] = start[c * step];
+    }
+    const auto to = all.row(o);
+    for_each_lane(channels, [&](const auto& lane) {
+      const Row<9> g = load_all(lane, rows_of<const float>(room, channels));
+      const Row<16> u = transformed<3, 4>(filter, g);
+      for (std::size_t k = 0; k < 16; ++k) lane.store(u[k], to[k]);
+    });
+  });
+  return all;
+}
+
+// dw = G' sums G.
+void write_weights(Matrices& sums, Array& dw) {
+  const std::int64_t channels = dw.size(1), step = dw.strides()[1];
+  float* to = dw.fresh_data<float>();
+  for_each_filter(dw, [&](std::int64_t o, float* room) {
+    const auto from = sums.row(o);
+    Places<16> places;
+    std::copy(from.begin(), from.end(), places.begin());
+    const auto rows = rows_of(room, channels);
+    for_each_lane(channels, [&](const auto& lane) {
+      const Row<9> g = transformed<4, 3>(filter_transposed, load_all(lane, places));
+      for (std::size_t k = 0; k < 9; ++k) lane.store(g[k], rows[k]);
+    });
+    for (std::int64_t k = 0; k < 9; ++k) {
+      float* start = to + place_of(dw, o, k);
+      for (std::int64_t c = 0; c < channels; ++c) start[c * step] = room[k * channels + c];
+    }
+  });
+}
+
+// Which of the 16 takes its place if the weights are turned by 180 degrees.
+std::int64_t turned(std::int64_t k) {
+  const auto other = [](std::int64_t i) { return i == 0 ? 3 : i == 3 ? 0 : i; };
+  return other(k / 4) * 4 + other(k % 4);
+}
+
+// ---- the three directions
+
+Array channels_last(const Array& a, Backend& backend) {
+  if (a.is_contiguous(MemoryFormat::channels_last)) return a;
+  Array copy = Array::empty(a.shape(), a.dtype(), a.device(), MemoryFormat::channels_last);
+  backend.copy(a, copy);
+  return copy;
+}
+
+Images images_of(const Array& a) {
+  return {const_cast<float*>(a.data<float>()), a.size(2), a.size(3), a.size(1)};
+}
+
+double nanoseconds(const Tiling& tiling, const Array& w) {
+  return 0.03 * double(tiling.tiles() * kProducts) * double(w.size(0) * w.size(1));
+}
+
+// y = w x, or the gradient of the input.
+void convolve(const Array& x, const Size2d& padding, const Array& w, bool turn, const Array& bias,
+              Array& y, Backend& backend) {
+  const CategoryScope scope(Category::workspace);
+  const Array in = channels_last(x, backend);
+  const bool own = y.is_contiguous(MemoryFormat::channels_last);
+  Array out = own ? y
+                  : Array::empty(y.shape(), float32, y.device(), MemoryFormat::channels_last);
+  const Images from = images_of(in);
+  const Images to{out.fresh_data<float>(), y.size(2), y.size(3), y.size(1)};
+  const Tiling tiling(y.size(0), y.size(2), y.size(3));
+  const Array start = bias.defined() ? bias.contiguous() : bias;
+  Matrices weights = transform_weights(w);
+  for_each_range(y.device(), tiling.blocks(), nanoseconds(tiling, w),
+                 [&](std::int64_t block, std::int64_t end) {
+                   Matrices tiles(kBlock, from.channels, y.device());
+                   Matrices sums(kBlock, to.channels, y.device());
+                   for (; block < end; ++block) {
+                     transform_block<4>(tiling, block, from, padding, input, tiles);
+                     for (std::int64_t k = 0; k < kProducts; ++k) {
+                       product(tiles[k], turn ? weights[turned(k)] : weights.transposed(k),
+                               sums.data(k), to.channels, false);
+                     }
+                     write_block(tiling, block, sums,
+                                 start.defined() ? start.data<float>() : nullptr, to);
+                   }
+                 });
+  if (!own) backend.copy(out, y);
+}
+
+}  // namespace
+
+bool winograd_takes(const Window2d& window, std::int64_t groups, const Array& w, const Shape& y) {
+  const Size2d one(1), three(3);
+  if (w.dtype() != float32 || groups != 1 || window.kernel != three || window.stride != one ||
+      window.dilation != one || window.padding.h > 2 || window.padding.w > 2) {
+    return false;
+  }
+  const Tiling tiling(y[0], y[2], y[3]);
+  return w.size(0) >= 32 && w.size(1) >= 32 && tiling.tiles() >= kBlock;
+}
+
+void winograd(const Window2d& window, const Array& x, const Array& w, const Array& bias, Array& y,
+              Backend& backend) {
+  convolve(x, window.padding, w, false, bias, y, backend);
+}
+
+void winograd_grad_input(const Window2d& window, const Array& w, const Array& dy, Array& dx,
+                         Backend& backend) {
+  convolve(dy, {2 - window.padding.h, 2 - window.padding.w}, w, true, {}, dx, backend);
+}
+
+void winograd_grad_weight(const Window2d& window, const Array& x, const Array& dy, Array& dw,
+                          Backend& backend) {
+  const CategoryScope scope(Category::workspace);
+  const Array in = channels_last(x, backend), grads = channels_last(dy, backend);
+  const Images from = images_of(in), to = images_of(grads);
+  const Tiling tiling(dy.size(0), dy.size(2), dy.size(3));
+  const std::int64_t parts = weight_parts(dw.shape(), dy.shape(), dw.dtype());
+  std::vector<Matrices> sums;
+  for (std::int64_t p = 0; p < parts; ++p) sums.emplace_back(dw.size(0), dw.size(1), dw.device());
+  for_each_part(dw.device(), int(parts), [&](int p) {
+    Matrices tiles(kBlock, from.channels, dw.device());
+    Matrices pulls(kBlock, to.channels, dw.device());
+    const std::int64_t begin = tiling.blocks() * p / parts,
+                       end = tiling.blocks() * (p + 1) / parts;
+    for (std::int64_t block = begin; block < end; ++block) {
+      transform_block<4>(tiling, block, from, window.padding, input, tiles);
+      transform_block<2>(tiling, block, to, 0, output_transposed, pulls);
+      for (std::int64_t k = 0; k < kProducts; ++k) {
+        product(pulls.transposed(k), tiles[k], sums[std::size_t(p)].data(k), from.channels,
+                block > begin);
+      }
+    }
+  });
+  for (std::size_t p = 1; p < sums.size(); ++p) {
+    backend.zip(zip_op<Add>, sums[0].memory, sums[p].memory, sums[0].memory);
+  }
+  write_weights(sums[0], dw);
+}
+
+}  // namespace tandem::host
