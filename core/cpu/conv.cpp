@@ -1,5 +1,5 @@
-// Convolution, unless oneDNN takes it, as matrix products: the inputs of every output position
-// become a column.
+// Convolution, unless Winograd's method (winograd.cpp) or oneDNN takes it, as matrix products: the
+// inputs of every output position become a column.
 //
 // For one sample and group, with K = C KH KW and P Q output positions,
 //   y (O, P Q) = w (O, K) columns (K, P Q),   dw += dy columns^T,   columns' = w^T dy,

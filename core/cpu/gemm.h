@@ -35,7 +35,8 @@ struct Matrix {
 template <class T>
 void add_product(const Matrix<T>& a, const Matrix<T>& b, T* c, std::int64_t c_stride);
 
-/// c = a b, or c += a b if `accumulate`, through whichever library is quicker, on this thread alone.
+/// c = a b, or c += a b if `accumulate`, through whichever library is quicker, on this thread
+/// alone.
 void product(const Matrix<float>& a, const Matrix<float>& b, float* c, std::int64_t c_stride,
              bool accumulate);
 

@@ -2,8 +2,8 @@
 //
 // Two outputs y in a row depend on four inputs d and a filter g of three. There are matrices with
 //   y = A' [(G g) (B' d)]        where (..)(..) multiplies element by element
-// which takes 4 products instead of 6. For images, rows and columns are transformed: a tile of 2 x 2
-// outputs takes 16 products instead of 36. They are the same 16 for all channels, so sums over
+// which takes 4 products instead of 6. For images, rows and columns are transformed: a tile of 2 x
+// 2 outputs takes 16 products instead of 36. They are the same 16 for all channels, so sums over
 // channels can be made before A' is applied, which leaves 16 matrix products
 //   (tiles, C) (C, O)
 // and they take most of the time. Everything else is additions, and halves of the weights.
@@ -14,8 +14,8 @@
 //   dg = G' [(A dy) (B' d)]      summed over tiles, which is the inner dimension of the products.
 //
 // Rounding: sums and differences of four inputs are multiplied, so errors are relative to the
-// largest input of a tile, and up to about four times those of a sum of products. One infinite input
-// makes NaN of all four outputs of a tile.
+// largest input of a tile, and up to about four times those of a sum of products. One infinite
+// input makes NaN of all four outputs of a tile.
 #include <tandem/core/cpu/winograd.h>
 
 #include <algorithm>
@@ -32,8 +32,8 @@ namespace tandem::host {
 namespace {
 
 constexpr std::int64_t kProducts = 16;
-// Tiles that are computed together. The last block is filled up with zeros, so that a tile's bits do
-// not depend on how many there are.
+// Tiles that are computed together. The last block is filled up with zeros, so that a tile's bits
+// do not depend on how many there are.
 constexpr std::int64_t kBlock = 96;
 
 using Floats = Packet<float>;
@@ -43,39 +43,39 @@ using Row = std::array<Floats, N>;
 
 // ---- the matrices
 
-Row<4> input(const Row<4>& d) {  // B' d
+inline Row<4> input(const Row<4>& d) {  // B' d
   return {d[0] - d[2], d[1] + d[2], d[2] - d[1], d[1] - d[3]};
 }
-Row<2> output(const Row<4>& m) {  // A' m
+inline Row<2> output(const Row<4>& m) {  // A' m
   return {m[0] + m[1] + m[2], m[1] - m[2] - m[3]};
 }
-Row<4> output_transposed(const Row<2>& y) {  // A y
+inline Row<4> output_transposed(const Row<2>& y) {  // A y
   return {y[0], y[0] + y[1], y[0] - y[1], -y[1]};
 }
-Row<4> filter(const Row<3>& g) {  // G g
+inline Row<4> filter(const Row<3>& g) {  // G g
   const Floats half = 0.5f, ends = g[0] + g[2];
   return {g[0], (ends + g[1]) * half, (ends - g[1]) * half, g[2]};
 }
-Row<3> filter_transposed(const Row<4>& s) {  // G' s
+inline Row<3> filter_transposed(const Row<4>& s) {  // G' s
   const Floats half = 0.5f, sum = (s[1] + s[2]) * half;
   return {s[0] + sum, (s[1] - s[2]) * half, sum + s[3]};
 }
 
 // T x T' for a matrix T from N to M numbers: along the columns, then along the rows of a square.
-template <std::size_t N, std::size_t M>
-Row<M * M> transformed(Row<M> (*matrix)(const Row<N>&), const Row<N * N>& x) {
+template <auto kMatrix, std::size_t N, std::size_t M>
+[[gnu::always_inline]] inline Row<M * M> transformed(const Row<N * N>& x) {
   Row<M * N> half;
   for (std::size_t j = 0; j < N; ++j) {
     Row<N> column;
     for (std::size_t i = 0; i < N; ++i) column[i] = x[i * N + j];
-    const Row<M> y = matrix(column);
+    const Row<M> y = kMatrix(column);
     for (std::size_t i = 0; i < M; ++i) half[i * N + j] = y[i];
   }
   Row<M * M> all;
   for (std::size_t i = 0; i < M; ++i) {
     Row<N> row;
     for (std::size_t j = 0; j < N; ++j) row[j] = half[i * N + j];
-    const Row<M> y = matrix(row);
+    const Row<M> y = kMatrix(row);
     for (std::size_t j = 0; j < M; ++j) all[i * M + j] = y[j];
   }
   return all;
@@ -100,14 +100,22 @@ void for_each_lane(std::int64_t channels, F f) {
   if (i < channels) f(Lane<false>{i, channels - i});
 }
 
-template <std::size_t N>
-using Places = std::array<const float*, N>;
-
-template <std::size_t N, class L>
-Row<N> load_all(const L& lane, const Places<N>& places) {
+template <class L, class T, std::size_t N>
+Row<N> load_all(const L& lane, const std::array<T*, N>& from) {
   Row<N> x;
-  for (std::size_t i = 0; i < N; ++i) x[i] = lane.load(places[i]);
+  for (std::size_t i = 0; i < N; ++i) x[i] = lane.load(from[i]);
   return x;
+}
+
+// One square of each channel, whose numbers lie in rows of channels.
+template <auto kMatrix, std::size_t N, class T, std::size_t MM>
+void transform_row(const std::array<T*, N * N>& from, const std::array<float*, MM>& to,
+                   std::int64_t channels) {
+  constexpr std::size_t M = MM == 16 ? 4 : 3;
+  for_each_lane(channels, [&](const auto& lane) {
+    const Row<MM> x = transformed<kMatrix, N, M>(load_all(lane, from));
+    for (std::size_t k = 0; k < MM; ++k) lane.store(x[k], to[k]);
+  });
 }
 
 // ---- images and tiles
@@ -144,9 +152,9 @@ struct Tiling {
 
 // A square of N x N pixels; those outside of the image are zeros.
 template <std::size_t N>
-Places<N * N> square(const Images& images, const Tile& tile, const Size2d& padding,
-                     const float* zeros) {
-  Places<N * N> places;
+std::array<const float*, N * N> square(const Images& images, const Tile& tile,
+                                       const Size2d& padding, const float* zeros) {
+  std::array<const float*, N * N> places;
   for (std::size_t k = 0; k < N * N; ++k) {
     const std::int64_t row = tile.row - padding.h + std::int64_t(k / N),
                        column = tile.column - padding.w + std::int64_t(k % N);
@@ -166,6 +174,13 @@ struct Matrices {
   float* data(std::int64_t k) { return memory.fresh_data<float>() + k * (rows * channels + 16); }
   Matrix<float> operator[](std::int64_t k) { return {data(k), rows, channels, channels}; }
   Matrix<float> transposed(std::int64_t k) { return {data(k), rows, channels, channels, true}; }
+  void operator+=(Matrices& other) {
+    for (std::int64_t k = 0; k < kProducts; ++k) {
+      float* to = data(k);
+      const float* from = other.data(k);
+      for (std::int64_t i = 0; i < rows * channels; ++i) to[i] += from[i];
+    }
+  }
   std::array<float*, kProducts> row(std::int64_t i) {
     std::array<float*, kProducts> list;
     for (std::int64_t k = 0; k < kProducts; ++k) list[std::size_t(k)] = data(k) + i * channels;
@@ -174,9 +189,9 @@ struct Matrices {
 };
 
 // A block of tiles of some images, transformed into the rows of 16 matrices.
-template <std::size_t N>
+template <auto kMatrix, std::size_t N>
 void transform_block(const Tiling& tiling, std::int64_t block, const Images& images,
-                     const Size2d& padding, Row<4> (*matrix)(const Row<N>&), Matrices& out) {
+                     const Size2d& padding, Matrices& out) {
   const std::vector<float> zeros(std::size_t(images.channels), 0.0f);
   for (std::int64_t t = 0; t < kBlock; ++t) {
     const std::int64_t i = block * kBlock + t;
@@ -186,10 +201,7 @@ void transform_block(const Tiling& tiling, std::int64_t block, const Images& ima
       continue;
     }
     const auto from = square<N>(images, tiling.tile(i), padding, zeros.data());
-    for_each_lane(images.channels, [&](const auto& lane) {
-      const Row<16> x = transformed<N, 4>(matrix, load_all(lane, from));
-      for (std::size_t k = 0; k < 16; ++k) lane.store(x[k], to[k]);
-    });
+    transform_row<kMatrix, N>(from, to, images.channels);
   }
 }
 
@@ -199,11 +211,9 @@ void write_block(const Tiling& tiling, std::int64_t block, Matrices& sums, const
   const std::int64_t end = std::min(kBlock, tiling.tiles() - block * kBlock);
   for (std::int64_t t = 0; t < end; ++t) {
     const auto from = sums.row(t);
-    Places<16> places;
-    std::copy(from.begin(), from.end(), places.begin());
     const Tile tile = tiling.tile(block * kBlock + t);
     for_each_lane(images.channels, [&](const auto& lane) {
-      const Row<4> y = transformed<4, 2>(output, load_all(lane, places));
+      const Row<4> y = transformed<output, 4, 2>(load_all(lane, from));
       const Floats start = bias ? lane.load(bias) : Floats(0.0f);
       for (std::size_t k = 0; k < 4; ++k) {
         const std::int64_t row = tile.row + std::int64_t(k / 2),
@@ -217,64 +227,57 @@ void write_block(const Tiling& tiling, std::int64_t block, Matrices& sums, const
 
 // ---- weights
 
-// Calls f(row, 9 rows of C numbers) for the weights of each output, and copies between w and them.
-template <class F>
-void for_each_filter(const Array& w, F f) {
-  const std::int64_t channels = w.size(1);
-  std::vector<float> room(std::size_t(9 * channels));
-  for (std::int64_t o = 0; o < w.size(0); ++o) f(o, room.data());
-}
+// The nine numbers of each channel, as nine rows of channels, for the weights of one output.
+class Filter {
+ public:
+  explicit Filter(const Array& w)
+      : channels_(w.size(1)), strides_(w.strides()), room_(std::size_t(9 * channels_)) {}
 
-std::int64_t place_of(const Array& w, std::int64_t o, std::int64_t k) {
-  const Shape& s = w.strides();
-  return o * s[0] + k / 3 * s[2] + k % 3 * s[3];
-}
+  void load(const float* w, std::int64_t output) {
+    for_each([&](std::int64_t in_w, float& here) { here = w[in_w]; }, output);
+  }
+  void store(float* w, std::int64_t output) {
+    for_each([&](std::int64_t in_w, float& here) { w[in_w] = here; }, output);
+  }
+  std::array<float*, 9> rows() {
+    std::array<float*, 9> list;
+    for (std::size_t k = 0; k < 9; ++k) list[k] = room_.data() + std::int64_t(k) * channels_;
+    return list;
+  }
 
-template <class T>
-std::array<T*, 9> rows_of(T* room, std::int64_t channels) {
-  std::array<T*, 9> rows;
-  for (std::size_t k = 0; k < 9; ++k) rows[k] = room + std::int64_t(k) * channels;
-  return rows;
-}
+ private:
+  template <class F>
+  void for_each(F f, std::int64_t output) {
+    for (std::int64_t k = 0; k < 9; ++k) {
+      const std::int64_t first = output * strides_[0] + k / 3 * strides_[2] + k % 3 * strides_[3];
+      float* row = room_.data() + k * channels_;
+      for (std::int64_t c = 0; c < channels_; ++c) f(first + c * strides_[1], row[c]);
+    }
+  }
+
+  std::int64_t channels_;
+  Shape strides_;
+  std::vector<float> room_;
+};
 
 // G w G' as 16 matrices (O, C).
 Matrices transform_weights(const Array& w) {
   Matrices all(w.size(0), w.size(1), w.device());
-  const std::int64_t channels = w.size(1), step = w.strides()[1];
-  const float* from = w.data<float>();
-  for_each_filter(w, [&](std::int64_t o, float* room) {
-    for (std::int64_t k = 0; k < 9; ++k) {
-      const float* start = from + place_of(w, o, k);
-      for (std::int64_t c = 0; c < channels; ++c) room[k * channels + c] = start[c * step];
-    }
-    const auto to = all.row(o);
-    for_each_lane(channels, [&](const auto& lane) {
-      const Row<9> g = load_all(lane, rows_of<const float>(room, channels));
-      const Row<16> u = transformed<3, 4>(filter, g);
-      for (std::size_t k = 0; k < 16; ++k) lane.store(u[k], to[k]);
-    });
-  });
+  Filter filter_of_output(w);
+  for (std::int64_t o = 0; o < w.size(0); ++o) {
+    filter_of_output.load(w.data<float>(), o);
+    transform_row<filter, 3>(filter_of_output.rows(), all.row(o), w.size(1));
+  }
   return all;
 }
 
 // dw = G' sums G.
 void write_weights(Matrices& sums, Array& dw) {
-  const std::int64_t channels = dw.size(1), step = dw.strides()[1];
-  float* to = dw.fresh_data<float>();
-  for_each_filter(dw, [&](std::int64_t o, float* room) {
-    const auto from = sums.row(o);
-    Places<16> places;
-    std::copy(from.begin(), from.end(), places.begin());
-    const auto rows = rows_of(room, channels);
-    for_each_lane(channels, [&](const auto& lane) {
-      const Row<9> g = transformed<4, 3>(filter_transposed, load_all(lane, places));
-      for (std::size_t k = 0; k < 9; ++k) lane.store(g[k], rows[k]);
-    });
-    for (std::int64_t k = 0; k < 9; ++k) {
-      float* start = to + place_of(dw, o, k);
-      for (std::int64_t c = 0; c < channels; ++c) start[c * step] = room[k * channels + c];
-    }
-  });
+  Filter filter_of_output(dw);
+  for (std::int64_t o = 0; o < dw.size(0); ++o) {
+    transform_row<filter_transposed, 4>(sums.row(o), filter_of_output.rows(), dw.size(1));
+    filter_of_output.store(dw.fresh_data<float>(), o);
+  }
 }
 
 // Which of the 16 takes its place if the weights are turned by 180 degrees.
@@ -306,8 +309,7 @@ void convolve(const Array& x, const Size2d& padding, const Array& w, bool turn, 
   const CategoryScope scope(Category::workspace);
   const Array in = channels_last(x, backend);
   const bool own = y.is_contiguous(MemoryFormat::channels_last);
-  Array out = own ? y
-                  : Array::empty(y.shape(), float32, y.device(), MemoryFormat::channels_last);
+  Array out = own ? y : Array::empty(y.shape(), float32, y.device(), MemoryFormat::channels_last);
   const Images from = images_of(in);
   const Images to{out.fresh_data<float>(), y.size(2), y.size(3), y.size(1)};
   const Tiling tiling(y.size(0), y.size(2), y.size(3));
@@ -318,7 +320,7 @@ void convolve(const Array& x, const Size2d& padding, const Array& w, bool turn, 
                    Matrices tiles(kBlock, from.channels, y.device());
                    Matrices sums(kBlock, to.channels, y.device());
                    for (; block < end; ++block) {
-                     transform_block<4>(tiling, block, from, padding, input, tiles);
+                     transform_block<input, 4>(tiling, block, from, padding, tiles);
                      for (std::int64_t k = 0; k < kProducts; ++k) {
                        product(tiles[k], turn ? weights[turned(k)] : weights.transposed(k),
                                sums.data(k), to.channels, false);
@@ -338,8 +340,10 @@ bool winograd_takes(const Window2d& window, std::int64_t groups, const Array& w,
       window.dilation != one || window.padding.h > 2 || window.padding.w > 2) {
     return false;
   }
+  // Measured with AVX2: below 32 channels the transformations take longer than the products save.
   const Tiling tiling(y[0], y[2], y[3]);
-  return w.size(0) >= 32 && w.size(1) >= 32 && tiling.tiles() >= kBlock;
+  const bool mostly_full = tiling.tiles() > 0 && 3 * tiling.tiles() >= 2 * kBlock * tiling.blocks();
+  return w.size(0) >= 32 && w.size(1) >= 32 && mostly_full;
 }
 
 void winograd(const Window2d& window, const Array& x, const Array& w, const Array& bias, Array& y,
@@ -363,21 +367,18 @@ void winograd_grad_weight(const Window2d& window, const Array& x, const Array& d
   for (std::int64_t p = 0; p < parts; ++p) sums.emplace_back(dw.size(0), dw.size(1), dw.device());
   for_each_part(dw.device(), int(parts), [&](int p) {
     Matrices tiles(kBlock, from.channels, dw.device());
-    Matrices pulls(kBlock, to.channels, dw.device());
-    const std::int64_t begin = tiling.blocks() * p / parts,
-                       end = tiling.blocks() * (p + 1) / parts;
+    Matrices grads_of_tiles(kBlock, to.channels, dw.device());
+    const std::int64_t begin = tiling.blocks() * p / parts, end = tiling.blocks() * (p + 1) / parts;
     for (std::int64_t block = begin; block < end; ++block) {
-      transform_block<4>(tiling, block, from, window.padding, input, tiles);
-      transform_block<2>(tiling, block, to, 0, output_transposed, pulls);
+      transform_block<input, 4>(tiling, block, from, window.padding, tiles);
+      transform_block<output_transposed, 2>(tiling, block, to, 0, grads_of_tiles);
       for (std::int64_t k = 0; k < kProducts; ++k) {
-        product(pulls.transposed(k), tiles[k], sums[std::size_t(p)].data(k), from.channels,
+        product(grads_of_tiles.transposed(k), tiles[k], sums[std::size_t(p)].data(k), from.channels,
                 block > begin);
       }
     }
   });
-  for (std::size_t p = 1; p < sums.size(); ++p) {
-    backend.zip(zip_op<Add>, sums[0].memory, sums[p].memory, sums[0].memory);
-  }
+  for (std::size_t p = 1; p < sums.size(); ++p) sums[0] += sums[p];
   write_weights(sums[0], dw);
 }
 
