@@ -24,11 +24,14 @@
 
 #include <tandem/core/cpu/gemm.h>
 #include <tandem/core/cpu/onednn.h>
-#include <tandem/core/cpu/packets.h>
 #include <tandem/core/cpu/team.h>
+#include <tandem/core/cpu/winograd_matrices.h>
 #include <tandem/core/memory.h>
 
 namespace tandem::host {
+
+using namespace winograd_f2x3;
+
 namespace {
 
 constexpr std::int64_t kProducts = 16;
@@ -36,96 +39,15 @@ constexpr std::int64_t kProducts = 16;
 // do not depend on how many there are.
 constexpr std::int64_t kBlock = 96;
 
-using Floats = Packet<float>;
-
-template <std::size_t N>
-using Row = std::array<Floats, N>;
-
-// ---- the matrices
-
-inline Row<4> input(const Row<4>& d) {  // B' d
-  return {d[0] - d[2], d[1] + d[2], d[2] - d[1], d[1] - d[3]};
-}
-inline Row<2> output(const Row<4>& m) {  // A' m
-  return {m[0] + m[1] + m[2], m[1] - m[2] - m[3]};
-}
-inline Row<4> output_transposed(const Row<2>& y) {  // A y
-  return {y[0], y[0] + y[1], y[0] - y[1], -y[1]};
-}
-inline Row<4> filter(const Row<3>& g) {  // G g
-  const Floats half = 0.5f, ends = g[0] + g[2];
-  return {g[0], (ends + g[1]) * half, (ends - g[1]) * half, g[2]};
-}
-inline Row<3> filter_transposed(const Row<4>& s) {  // G' s
-  const Floats half = 0.5f, sum = (s[1] + s[2]) * half;
-  return {s[0] + sum, (s[1] - s[2]) * half, sum + s[3]};
-}
-
-// T x T' for a matrix T from N to M numbers: along the columns, then along the rows of a square.
-template <auto kMatrix, std::size_t N, std::size_t M>
-[[gnu::always_inline]] inline Row<M * M> transformed(const Row<N * N>& x) {
-  Row<M * N> half;
-  for (std::size_t j = 0; j < N; ++j) {
-    Row<N> column;
-    for (std::size_t i = 0; i < N; ++i) column[i] = x[i * N + j];
-    const Row<M> y = kMatrix(column);
-    for (std::size_t i = 0; i < M; ++i) half[i * N + j] = y[i];
-  }
-  Row<M * M> all;
-  for (std::size_t i = 0; i < M; ++i) {
-    Row<N> row;
-    for (std::size_t j = 0; j < N; ++j) row[j] = half[i * N + j];
-    const Row<M> y = kMatrix(row);
-    for (std::size_t j = 0; j < M; ++j) all[i * M + j] = y[j];
-  }
-  return all;
-}
-
-// Neighbouring channels, as many as one packet has, or the rest.
-template <bool kWhole>
-struct Lane {
-  std::int64_t at, count;
-  Floats load(const float* from) const {
-    return kWhole ? Floats::load(from + at) : Floats::load(from + at, count);
-  }
-  void store(const Floats& x, float* to) const {
-    kWhole ? x.store(to + at) : x.store(to + at, count);
-  }
-};
-
-template <class F>
-void for_each_lane(std::int64_t channels, F f) {
-  std::int64_t i = 0;
-  for (; i + Floats::size <= channels; i += Floats::size) f(Lane<true>{i, Floats::size});
-  if (i < channels) f(Lane<false>{i, channels - i});
-}
-
-template <class L, class T, std::size_t N>
-Row<N> load_all(const L& lane, const std::array<T*, N>& from) {
-  Row<N> x;
-  for (std::size_t i = 0; i < N; ++i) x[i] = lane.load(from[i]);
-  return x;
-}
-
-// One square of each channel, whose numbers lie in rows of channels.
-template <auto kMatrix, std::size_t N, class T, std::size_t MM>
-void transform_row(const std::array<T*, N * N>& from, const std::array<float*, MM>& to,
-                   std::int64_t channels) {
-  constexpr std::size_t M = MM == 16 ? 4 : 3;
-  for_each_lane(channels, [&](const auto& lane) {
-    const Row<MM> x = transformed<kMatrix, N, M>(load_all(lane, from));
-    for (std::size_t k = 0; k < MM; ++k) lane.store(x[k], to[k]);
-  });
-}
-
 // ---- images and tiles
 
-// A channels-last batch, and where the tiles of outputs begin in it.
+// A channels-last batch.
+template <class T>
 struct Images {
-  float* data;
+  T* data;
   std::int64_t rows, columns, channels;
 
-  float* at(std::int64_t sample, std::int64_t row, std::int64_t column) const {
+  T* at(std::int64_t sample, std::int64_t row, std::int64_t column) const {
     return data + ((sample * rows + row) * columns + column) * channels;
   }
   bool contains(std::int64_t row, std::int64_t column) const {
@@ -133,13 +55,14 @@ struct Images {
   }
 };
 
-// The tile's first output.
+// 2 x 2 outputs, of which this is the first.
 struct Tile {
   std::int64_t sample, row, column;
 };
 
+// The tiles of a batch of outputs.
 struct Tiling {
-  std::int64_t samples, rows, columns;  // tiles
+  std::int64_t samples, rows, columns;
 
   Tiling(std::int64_t n, std::int64_t height, std::int64_t width)
       : samples(n), rows((height + 1) / 2), columns((width + 1) / 2) {}
@@ -152,7 +75,7 @@ struct Tiling {
 
 // A square of N x N pixels; those outside of the image are zeros.
 template <std::size_t N>
-std::array<const float*, N * N> square(const Images& images, const Tile& tile,
+std::array<const float*, N * N> square(const Images<const float>& images, const Tile& tile,
                                        const Size2d& padding, const float* zeros) {
   std::array<const float*, N * N> places;
   for (std::size_t k = 0; k < N * N; ++k) {
@@ -189,8 +112,8 @@ struct Matrices {
 };
 
 // A block of tiles of some images, transformed into the rows of 16 matrices.
-template <auto kMatrix, std::size_t N>
-void transform_block(const Tiling& tiling, std::int64_t block, const Images& images,
+template <auto kMatrix>
+void transform_block(const Tiling& tiling, std::int64_t block, const Images<const float>& images,
                      const Size2d& padding, Matrices& out) {
   const std::vector<float> zeros(std::size_t(images.channels), 0.0f);
   for (std::int64_t t = 0; t < kBlock; ++t) {
@@ -200,20 +123,20 @@ void transform_block(const Tiling& tiling, std::int64_t block, const Images& ima
       for (float* row : to) std::fill_n(row, images.channels, 0.0f);
       continue;
     }
-    const auto from = square<N>(images, tiling.tile(i), padding, zeros.data());
-    transform_row<kMatrix, N>(from, to, images.channels);
+    const auto from = square<kIn<kMatrix>>(images, tiling.tile(i), padding, zeros.data());
+    transform_row<kMatrix>(from, to, images.channels);
   }
 }
 
 // The outputs of a block of tiles, from the sums over channels of their 16 products.
 void write_block(const Tiling& tiling, std::int64_t block, Matrices& sums, const float* bias,
-                 const Images& images) {
+                 const Images<float>& images) {
   const std::int64_t end = std::min(kBlock, tiling.tiles() - block * kBlock);
   for (std::int64_t t = 0; t < end; ++t) {
     const auto from = sums.row(t);
     const Tile tile = tiling.tile(block * kBlock + t);
     for_each_lane(images.channels, [&](const auto& lane) {
-      const Row<4> y = transformed<output, 4, 2>(load_all(lane, from));
+      const Row<4> y = transformed<output>(load_all(lane, from));
       const Floats start = bias ? lane.load(bias) : Floats(0.0f);
       for (std::size_t k = 0; k < 4; ++k) {
         const std::int64_t row = tile.row + std::int64_t(k / 2),
@@ -266,7 +189,7 @@ Matrices transform_weights(const Array& w) {
   Filter filter_of_output(w);
   for (std::int64_t o = 0; o < w.size(0); ++o) {
     filter_of_output.load(w.data<float>(), o);
-    transform_row<filter, 3>(filter_of_output.rows(), all.row(o), w.size(1));
+    transform_row<filter>(filter_of_output.rows(), all.row(o), w.size(1));
   }
   return all;
 }
@@ -275,7 +198,7 @@ Matrices transform_weights(const Array& w) {
 void write_weights(Matrices& sums, Array& dw) {
   Filter filter_of_output(dw);
   for (std::int64_t o = 0; o < dw.size(0); ++o) {
-    transform_row<filter_transposed, 4>(sums.row(o), filter_of_output.rows(), dw.size(1));
+    transform_row<filter_transposed>(sums.row(o), filter_of_output.rows(), dw.size(1));
     filter_of_output.store(dw.fresh_data<float>(), o);
   }
 }
@@ -295,8 +218,8 @@ Array channels_last(const Array& a, Backend& backend) {
   return copy;
 }
 
-Images images_of(const Array& a) {
-  return {const_cast<float*>(a.data<float>()), a.size(2), a.size(3), a.size(1)};
+Images<const float> images_of(const Array& a) {
+  return {a.data<float>(), a.size(2), a.size(3), a.size(1)};
 }
 
 double nanoseconds(const Tiling& tiling, const Array& w) {
@@ -310,8 +233,8 @@ void convolve(const Array& x, const Size2d& padding, const Array& w, bool turn, 
   const Array in = channels_last(x, backend);
   const bool own = y.is_contiguous(MemoryFormat::channels_last);
   Array out = own ? y : Array::empty(y.shape(), float32, y.device(), MemoryFormat::channels_last);
-  const Images from = images_of(in);
-  const Images to{out.fresh_data<float>(), y.size(2), y.size(3), y.size(1)};
+  const Images<const float> from = images_of(in);
+  const Images<float> to{out.fresh_data<float>(), y.size(2), y.size(3), y.size(1)};
   const Tiling tiling(y.size(0), y.size(2), y.size(3));
   const Array start = bias.defined() ? bias.contiguous() : bias;
   Matrices weights = transform_weights(w);
@@ -320,7 +243,7 @@ void convolve(const Array& x, const Size2d& padding, const Array& w, bool turn, 
                    Matrices tiles(kBlock, from.channels, y.device());
                    Matrices sums(kBlock, to.channels, y.device());
                    for (; block < end; ++block) {
-                     transform_block<input, 4>(tiling, block, from, padding, tiles);
+                     transform_block<input>(tiling, block, from, padding, tiles);
                      for (std::int64_t k = 0; k < kProducts; ++k) {
                        product(tiles[k], turn ? weights[turned(k)] : weights.transposed(k),
                                sums.data(k), to.channels, false);
@@ -360,7 +283,7 @@ void winograd_grad_weight(const Window2d& window, const Array& x, const Array& d
                           Backend& backend) {
   const CategoryScope scope(Category::workspace);
   const Array in = channels_last(x, backend), grads = channels_last(dy, backend);
-  const Images from = images_of(in), to = images_of(grads);
+  const Images<const float> from = images_of(in), to = images_of(grads);
   const Tiling tiling(dy.size(0), dy.size(2), dy.size(3));
   const std::int64_t parts = weight_parts(dw.shape(), dy.shape(), dw.dtype());
   std::vector<Matrices> sums;
@@ -370,8 +293,8 @@ void winograd_grad_weight(const Window2d& window, const Array& x, const Array& d
     Matrices grads_of_tiles(kBlock, to.channels, dw.device());
     const std::int64_t begin = tiling.blocks() * p / parts, end = tiling.blocks() * (p + 1) / parts;
     for (std::int64_t block = begin; block < end; ++block) {
-      transform_block<input, 4>(tiling, block, from, window.padding, tiles);
-      transform_block<output_transposed, 2>(tiling, block, to, 0, grads_of_tiles);
+      transform_block<input>(tiling, block, from, window.padding, tiles);
+      transform_block<output_transposed>(tiling, block, to, 0, grads_of_tiles);
       for (std::int64_t k = 0; k < kProducts; ++k) {
         product(grads_of_tiles.transposed(k), tiles[k], sums[std::size_t(p)].data(k), from.channels,
                 block > begin);
