@@ -2,8 +2,7 @@
 //
 // The results of two libraries differ by rounding. With either, a CPU computes large float32
 // convolutions with 3 x 3 windows and a stride of 1 by Winograd's method, in less than half of the
-// multiplications; their errors are relative to the largest inputs around, and where an input is
-// infinite its neighbours become NaN.
+// multiplications; where an output should be infinite, it may be NaN.
 // A switch may be turned at any time; work that
 // has begun ends as it began, and no tensor has to be converted. Next: docs/devices.md.
 #pragma once

@@ -13,9 +13,9 @@
 // then in another order, no more. The gradient of a weight reads the same form from the other side,
 //   dg = G' [(A dy) (B' d)]      summed over tiles, which is the inner dimension of the products.
 //
-// Rounding: sums and differences of four inputs are multiplied, so errors are relative to the
-// largest input of a tile, and up to about four times those of a sum of products. One infinite
-// input makes NaN of all four outputs of a tile.
+// Rounding: sums and differences of inputs are multiplied, so what cancels leaves errors relative
+// to the largest inputs under a filter. An infinite input makes NaN (inf - inf) where the
+// definition may give infinity; outputs that do not see it are as they should be.
 #include <tandem/core/cpu/winograd.h>
 
 #include <algorithm>
