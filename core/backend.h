@@ -82,6 +82,13 @@ class Backend : public RawMemory {
   /// not the current one any more: what that is given from now on begins after its work.
   virtual void lend_to(Stream) {}
   virtual void take_back_from(Stream) noexcept {}
+  /// A second queue of this device, for what may run beside the work of the current stream: see
+  /// SideStreams in stream.h. Nothing orders the two but these. fork: what the side stream is given
+  /// from now on begins after what the current stream has been given so far. join: the other way
+  /// round, whatever fails.
+  virtual Stream side_stream() { return {device_, nullptr}; }
+  virtual void fork_side_stream() {}
+  virtual void join_side_stream() noexcept {}
 
   // ---- what this backend prefers
 

@@ -17,6 +17,20 @@ StreamGuard::~StreamGuard() {
   existing_backend(state_.device).take_back_from({state_.device, state_.handle});
 }
 
+SideStreams::SideStreams(std::span<const Device> devices)
+    : before_(thread_state().streams), states_(devices.size()) {
+  const StreamState* outer = before_;
+  for (std::size_t i = 0; i < devices.size(); ++i) {
+    states_[i] = {devices[i], backend(devices[i]).side_stream().handle, outer};
+    outer = &states_[i];
+  }
+  thread_state().streams = outer;
+}
+
+SideStreams::~SideStreams() {
+  thread_state().streams = before_;
+}
+
 void* guarded_stream(Device device) {
   const StreamState* s = thread_state().streams;
   while (s != nullptr && s->device != device) s = s->outer;

@@ -11,6 +11,9 @@
 // carry the guard. On a CPU there is nothing to guard. Next: backend.h.
 #pragma once
 
+#include <span>
+#include <vector>
+
 #include <tandem/core/device.h>
 #include <tandem/core/thread_state.h>
 
@@ -32,7 +35,24 @@ class StreamGuard {
   StreamState state_;
 };
 
-/// The stream that this thread's guards have put in the place of the device's own; null: none.
+/// Work of this thread on `devices` goes onto their side streams (Backend::side_stream) while it
+/// lives. It orders nothing: fork_side_stream() and join_side_stream() do, and a copy between two
+/// of the devices orders their side streams. Threads that have such a scope share the streams.
+/// REQUIRES: memory that is used within it lives until the join.
+class SideStreams {
+ public:
+  explicit SideStreams(std::span<const Device> devices);
+  ~SideStreams();
+  SideStreams(const SideStreams&) = delete;
+  SideStreams& operator=(const SideStreams&) = delete;
+
+ private:
+  const StreamState* before_;
+  std::vector<StreamState> states_;
+};
+
+/// The stream that this thread's guards (or SideStreams) have put in the place of the device's own;
+/// null: none.
 void* guarded_stream(Device device);
 
 }  // namespace tandem

@@ -35,8 +35,8 @@ struct AutocastState {
   CastCache* casts = nullptr;                  // of this thread; null: casts are not kept
 };
 
-/// A queue that a StreamGuard has put in the place of a device's own; see stream.h. It lies in the
-/// guard, and leads to those of the guards around it.
+/// A queue that a StreamGuard or SideStreams has put in the place of a device's own; see stream.h.
+/// It lies in there, and leads to those of the scopes around it.
 struct StreamState {
   Device device{};
   void* handle = nullptr;

@@ -107,13 +107,14 @@ void Engine::backward(const Pass& pass, std::span<const Array> dy, const Wanted&
         figures.bytes += others.bring_home(m);
       },
       pass.rows);
+  reduction.join();
 
   for (std::size_t m = 0; m < pass.members.size(); ++m) {
     report.at(Phase::reduce, pass.ranks[m]).bytes = reduction.bytes(int(m));
-    for (const Lap& lap : reduction.laps(int(m))) {  // they count as reduce only
-      const int rank = lap.device.kind == DeviceKind::cpu ? pass.ranks[m] : 0;
-      report.add(Phase::reduce, rank, lap);
-      report.add(Phase::backward, rank, lap, -1);
+    for (const Lap& lap : reduction.laps(int(m))) {
+      const bool on_cpu = lap.device.kind == DeviceKind::cpu;  // in the time of the rank's backward
+      report.add(Phase::reduce, on_cpu ? pass.ranks[m] : 0, lap);
+      if (on_cpu) report.add(Phase::backward, pass.ranks[m], lap, -1);
     }
   }
   const std::size_t slots = pass.node_inputs.size();

@@ -1,9 +1,11 @@
 #include <tandem/parallel/reduce.h>
 
 #include <algorithm>
+#include <optional>
 
 #include <tandem/core/array_ops.h>
 #include <tandem/core/autograd.h>
+#include <tandem/core/stream.h>
 
 namespace tandem::parallel {
 namespace {
@@ -74,6 +76,34 @@ Reduction::Reduction(const FlatLayout& layout, const std::vector<Bucket>& bucket
     const CategoryScope scope(Category::gradient);
     total_ = layout.make_blocks(home_);
   }
+  if (home_.kind != DeviceKind::cpu) open_side_streams();
+}
+
+// Unless rank 0 is alone: it packs straight into the result.
+void Reduction::open_side_streams() {
+  std::vector<Device> beside{home_};
+  for (const Member& m : members_) {
+    if (m.device != home_) beside.push_back(m.device);
+  }
+  if (beside.size() == 1) return;
+  std::int64_t most = 0;  // bytes of a bucket
+  for (std::size_t b = 0; b < buckets_.size(); ++b) {
+    const auto [first, last] = buckets_[b];
+    const DType dtype = layout_.dtype_of_block(layout_.block_of(first));
+    const std::int64_t n = layout_.end(last - 1) - layout_.begin(first);
+    if (members_[0].left[b] > 0) most = std::max(most, n * std::int64_t(size_of(dtype)));
+  }
+  if (members_.size() > 1) {
+    const CategoryScope scope(Category::staging);
+    room_ = Array::empty({most}, uint8, home_);
+  }
+  backend(home_).fork_side_stream();  // sums begin after what used this memory before
+  beside_ = std::move(beside);
+}
+
+void Reduction::join() noexcept {
+  for (const Device d : beside_) existing_backend(d).join_side_stream();
+  beside_.clear();
 }
 
 void Reduction::open(int member) {
@@ -108,13 +138,21 @@ void Reduction::close(int member) {
   }
 }
 
-// Once per rank and bucket. The acquire-release counter hands all ranks' gradients to the last one.
+// Once per rank and bucket. The acquire-release counter hands all ranks' gradients to the last one,
+// and with them the certainty that their side streams wait for what was packed.
 void Reduction::arrive(int member, int bucket) {
   Member& me = members_[std::size_t(member)];
   pack(me, bucket);
   me.left[std::size_t(bucket)] = -1;
+  if (!beside_.empty()) backend(me.device).fork_side_stream();
   const int before = arrived_[std::size_t(bucket)].fetch_add(1, std::memory_order_acq_rel);
   if (before + 1 < int(members_.size())) return;
+  std::unique_lock<std::mutex> one_at_a_time;
+  std::optional<SideStreams> aside;
+  if (!beside_.empty()) {
+    one_at_a_time = std::unique_lock(summing_);
+    aside.emplace(beside_);
+  }
   Stopwatch watch(home_);
   sum(bucket);
   me.laps.push_back(watch.stop());
@@ -139,7 +177,8 @@ void Reduction::sum(int bucket) {
   }
 }
 
-// total (+)= the rank's slots first .. last-1, in pieces that stay in the cache on their way.
+// total (+)= the rank's slots first .. last-1; on a CPU in pieces that stay in the cache on their
+// way, on a GPU through the room that was taken for it.
 void Reduction::add_run(const Member& from, int first, int last, bool accumulate) {
   const int block = layout_.block_of(first);
   const Array& source = from.blocks[std::size_t(block)];
@@ -152,10 +191,14 @@ void Reduction::add_run(const Member& from, int first, int last, bool accumulate
     const std::int64_t n = std::min(piece, end - at);
     const Array sent = source.narrow(0, at, n);
     Array slot = target.narrow(0, at, n);
-    if (accumulate) {
+    if (!accumulate) {
+      copy(slot, sent);
+    } else if (!room_.defined()) {
       zip_<Add>(slot, sent.to(home_));
     } else {
-      copy(slot, sent);
+      Array arrived = room_.carve(0, sent.shape(), sent.dtype());
+      copy(arrived, sent);
+      zip_<Add>(slot, arrived);
     }
   }
 }

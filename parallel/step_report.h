@@ -46,9 +46,10 @@ class Stopwatch {
   Clock::time_point start_;
 };
 
-/// The last forward and the last backward of one DataParallel. Phases do not overlap in it: what a
-/// rank spends summing buckets counts as reduce, not as backward. The sums are made where they are
-/// needed: a GPU's are all rank 0's.
+/// The last forward and the last backward of one DataParallel. On CPUs phases do not overlap in it:
+/// what a rank spends summing buckets counts as reduce, not as backward. A GPU's sums are all rank
+/// 0's, and are made beside backward: each is timed on its own stream, including where it waits for
+/// a rank's gradients, and what is still left of them when backward has ended is in no other phase.
 struct StepReport {
   std::vector<Device> devices;
   std::array<std::vector<PhaseFigures>, kPhases> phases;  // [phase][rank]

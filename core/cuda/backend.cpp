@@ -17,14 +17,19 @@ CudaBackend::CudaBackend(Device device, int gpu, std::int64_t memory_limit)
   TANDEM_CUDA_CHECK(device,
                     cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, gpu));
   TANDEM_CUDA_CHECK(device, cudaStreamCreateWithFlags(&compute_, cudaStreamNonBlocking));
+  const cudaError_t made = cudaStreamCreateWithFlags(&side_, cudaStreamNonBlocking);
+  if (made != cudaSuccess) gpu::ignored(cudaStreamDestroy(compute_));
+  gpu::check_status(made, "cudaStreamCreateWithFlags", device);
 }
 
 CudaBackend::~CudaBackend() {
   const gpu::OnDevice on(gpu_, std::nothrow);
+  gpu::ignored(cudaStreamSynchronize(side_));
   gpu::ignored(cudaStreamSynchronize(compute_));
   close_libraries();
   pool().empty_cache();
   staging_.clear();
+  gpu::ignored(cudaStreamDestroy(side_));
   gpu::ignored(cudaStreamDestroy(compute_));
 }
 
@@ -67,7 +72,22 @@ void CudaBackend::synchronize() {
   for (const gpu::Mark& mark : marks) {
     TANDEM_CUDA_CHECK(device(), cudaEventSynchronize(mark.get()));
   }
+  TANDEM_CUDA_CHECK(device(), cudaStreamSynchronize(side_));
   TANDEM_CUDA_CHECK(device(), cudaStreamSynchronize(compute_));
+}
+
+void CudaBackend::fork_side_stream() {
+  const gpu::OnDevice on(gpu_);
+  gpu::wait(side_, events_->record(stream()), device());
+}
+
+void CudaBackend::join_side_stream() noexcept {
+  const gpu::OnDevice on(gpu_, std::nothrow);
+  try {
+    gpu::wait(stream(), events_->record(side_), device());
+  } catch (...) {
+    gpu::ignored(cudaStreamSynchronize(side_));
+  }
 }
 
 // ---- a program's own streams
@@ -139,13 +159,15 @@ void CudaBackend::record_use(const Storage& storage, Stream by) {
 
 // Whoever frees it may have been told to do so by a thread whose work is on a guest.
 void CudaBackend::released(void* data) noexcept {
-  for_each_guest([&](cudaStream_t guest) {
+  const auto mark = [&](cudaStream_t user) {
     try {
-      blocks_.mark(data, events_->record(guest));
+      blocks_.mark(data, events_->record(user));
     } catch (...) {
-      gpu::ignored(cudaStreamSynchronize(guest));
+      gpu::ignored(cudaStreamSynchronize(user));
     }
-  });
+  };
+  if (stream() == side_) mark(side_);
+  for_each_guest(mark);
 }
 
 void CudaBackend::reused(void* data) {

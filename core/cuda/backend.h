@@ -4,6 +4,8 @@
 //
 // All work of a logical device goes onto its compute stream (or a StreamGuard's, which is ordered
 // with it), so order within a device needs no events; between devices transfer.cpp makes the edges.
+// One kind of work has a stream beside it, the side stream: the sums of gradients, which run while
+// backward goes on. It is ordered by its fork and join alone (parallel/reduce.h).
 // Kernels are launched through launch() only, libraries called through blas() and dnn().
 // Thread safety: any thread may call; what one thread submits after another is ordered after it.
 // Next: check.h (errors), transfer.cpp (copies), blocks.h (memory in stream order).
@@ -82,6 +84,9 @@ class CudaBackend final : public Backend {
   void record_use(const Storage& storage, Stream by) override;
   void lend_to(Stream stream) override;
   void take_back_from(Stream stream) noexcept override;
+  Stream side_stream() override { return {device(), side_}; }
+  void fork_side_stream() override;
+  void join_side_stream() noexcept override;
 
   MemoryFormat conv_format() const override { return MemoryFormat::channels_last; }
   DType statistics_type(DType) const override { return DType::float32; }
@@ -161,6 +166,7 @@ class CudaBackend final : public Backend {
   int gpu_;
   int multiprocessors_ = 0;
   cudaStream_t compute_ = nullptr;
+  cudaStream_t side_ = nullptr;
   std::shared_ptr<gpu::EventPool> events_;
   std::shared_ptr<gpu::EventPool> timed_events_;
   gpu::Blocks blocks_;

@@ -5,7 +5,9 @@
 //   as all work of a device goes onto one stream, the compute stream: whoever gets the block next
 //   submits later to the same stream. Two things break the rule, and each leaves a mark on a block:
 //     - record_use(): another stream reads it;
-//     - a user's stream (StreamGuard) is the thread's current one while the block is freed.
+//     - a user's stream (StreamGuard), or the side stream, is the thread's current one while the
+//       block is freed.
+//   What the side stream uses besides is freed after its join.
 //   A block with marks is reused only after the taker's stream has been told to wait for them, and
 //   goes back to CUDA only after the host has waited. Copies between devices need no marks: their
 //   edges order both streams (transfer.cpp).

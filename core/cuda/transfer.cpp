@@ -4,7 +4,8 @@
 //   A copy runs on the stream of the device that receives it, which first waits for what the other
 //   device has been given to do so far: that wrote the source. The other device then waits for the
 //   copy, for its next work may overwrite the source. Both waits are on the GPU; no host thread
-//   ever waits for a copy between devices.
+//   ever waits for a copy between devices. "The stream" is on both sides this thread's current one:
+//   in the scope of SideStreams the edges are between side streams, and nobody else waits.
 //
 // How: on one GPU a copy in its memory; between peers directly; else chunk by chunk through pinned
 // host memory (staging.h).

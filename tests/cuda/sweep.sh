@@ -49,7 +49,7 @@ for part in "${parts[@]}"; do
         try "parallel, seed $seed, $machine" \
           env TANDEM_TEST_DEVICE=cuda $machine $order $dev/test_parallel_cuda
         try "steps, seed $seed" env CUDASIM_DEVICES=3 $order \
-          $dev/test_cuda --test-case="copies*,streams*,train*,topology*"
+          $dev/test_cuda --test-case="copies*,streams*,overlap*,train*,topology*"
       done
       ;;
     sanitizers)

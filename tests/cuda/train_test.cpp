@@ -43,6 +43,12 @@ TEST_CASE("train: a convolutional net on two devices equals two CPUs, and is bit
   CHECK(train<Cnn>(gpus(2), {4, 2, 6, 6}, 3) == two);
 }
 
+TEST_CASE("train: a GPU and a CPU together equal the CPU alone, whichever is first") {
+  const auto alone = train<Mlp>({cpu(0)}, {7, 6}, 3);
+  CHECK(all_close(train<Mlp>({cuda(0), cpu(0), cuda(1)}, {7, 6}, 3), alone));
+  CHECK(all_close(train<Mlp>({cpu(0), cuda(0), cuda(1)}, {7, 6}, 3), alone));
+}
+
 TEST_CASE("train: the bytes in use on every device return to what they were") {
   std::vector<std::int64_t> before;
   for (const Device d : gpus(2)) before.push_back(bytes_in_use(d));
