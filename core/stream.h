@@ -8,7 +8,8 @@
 //   }                                         // later work of cuda:0 runs after what is on `mine`
 //
 // Memory that is freed or reused meanwhile is ordered too. Worker threads of a DataParallel call
-// carry the guard. On a CPU there is nothing to guard. Next: backend.h.
+// carry the guard. On a CPU there is nothing to guard. SideStreams turns the same switch for the
+// library's own work beside backward (parallel/reduce.h). Next: backend.h.
 #pragma once
 
 #include <span>
@@ -38,7 +39,7 @@ class StreamGuard {
 /// Work of this thread on `devices` goes onto their side streams (Backend::side_stream) while it
 /// lives. It orders nothing: fork_side_stream() and join_side_stream() do, and a copy between two
 /// of the devices orders their side streams. Threads that have such a scope share the streams.
-/// REQUIRES: memory that is used within it lives until the join.
+/// Memory that is used within it must live until the join.
 class SideStreams {
  public:
   explicit SideStreams(std::span<const Device> devices);
