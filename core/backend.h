@@ -237,6 +237,9 @@ Backend& backend(Device device);
 /// The same for destructors: never throws. REQUIRES: the backend exists.
 Backend& existing_backend(Device device) noexcept;
 
+/// The same, or null if nobody has asked for it yet.
+Backend* find_backend(Device device) noexcept;
+
 /// How a kind of device comes into being; core/device.cpp holds the table. See docs/devices.md.
 struct BackendFactory {
   int (*count)() = nullptr;                    // logical devices there are

@@ -175,7 +175,11 @@ Backend& backend(Device d) {
 }
 
 Backend& existing_backend(Device d) noexcept {
-  return *registry().backends[std::hash<Device>{}(d)].load(std::memory_order_acquire);
+  return *find_backend(d);
+}
+
+Backend* find_backend(Device d) noexcept {
+  return registry().backends[std::hash<Device>{}(d)].load(std::memory_order_acquire);
 }
 
 void shutdown_devices() {

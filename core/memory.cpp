@@ -100,6 +100,9 @@ void* Pool::allocate(std::int64_t bytes, Category category) {
       return_cache();
       data = ask_system(size, size_class);
     }
+    if (data == nullptr && within_limit(size) && raw_.others_made_room()) {
+      data = ask_system(size, size_class);
+    }
     if (data == nullptr) throw OutOfMemory(device_, bytes, limit_, stats_);
   }
   ++stats_.allocation_count;
@@ -108,7 +111,7 @@ void* Pool::allocate(std::int64_t bytes, Category category) {
 }
 
 void* Pool::ask_system(std::int64_t size, SizeClass& c) {
-  if (limit_ > 0 && stats_.reserved + size > limit_) return nullptr;
+  if (!within_limit(size)) return nullptr;
   if (c.free.capacity() <= c.blocks) c.free.reserve(2 * c.blocks + 16);
   void* data = raw_.raw_allocate(std::size_t(size));
   if (data == nullptr) return nullptr;
@@ -176,6 +179,14 @@ void Pool::reset_peak() {
 void Pool::empty_cache() {
   const std::lock_guard lock(mutex_);
   return_cache();
+}
+
+bool Pool::try_empty_cache() noexcept {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock) return false;
+  const std::int64_t before = stats_.reserved;
+  return_cache();
+  return stats_.reserved < before;
 }
 
 void Pool::set_limit(std::int64_t bytes) {

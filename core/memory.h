@@ -81,6 +81,9 @@ class RawMemory {
   /// `data` goes into the pool's cache, or is about to come out of it. Under the pool's lock.
   virtual void released(void*) noexcept {}
   virtual void reused(void*) {}
+  /// The system has no more, and this pool's cache is empty: did others who share the memory give
+  /// theirs back? Under the pool's lock.
+  virtual bool others_made_room() noexcept { return false; }
 };
 
 /// The caching pool of one logical device. Thread safe. Free blocks are kept by size class (four
@@ -97,6 +100,8 @@ class Pool {
   MemoryStats stats() const;
   void reset_peak();
   void empty_cache();
+  /// Unless somebody uses the pool just now. Did it give anything back?
+  bool try_empty_cache() noexcept;
   void set_limit(std::int64_t bytes);
   std::int64_t limit() const;
 
@@ -105,6 +110,9 @@ class Pool {
     std::vector<void*> free;  // capacity for all its blocks: release() never allocates
     std::size_t blocks = 0;   // free or in use
   };
+  bool within_limit(std::int64_t more) const {
+    return limit_ == 0 || stats_.reserved + more <= limit_;
+  }
   void* ask_system(std::int64_t size, SizeClass& c);
   void return_cache() noexcept;
   void count(std::int64_t bytes, Category category) noexcept;

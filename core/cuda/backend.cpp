@@ -145,6 +145,17 @@ void CudaBackend::raw_free(void* data) noexcept {
   gpu::ignored(cudaFree(data));
 }
 
+// What the other logical devices on this GPU have cached. Two devices may do this to each other at
+// once, so neither waits for the other's pool.
+bool CudaBackend::others_made_room() noexcept {
+  bool any = false;
+  for (int i = 0; i < kMaxDevices; ++i) {
+    auto* other = static_cast<CudaBackend*>(find_backend(cuda(i)));
+    if (other && other != this && other->gpu_ == gpu_) any |= other->pool().try_empty_cache();
+  }
+  return any;
+}
+
 void CudaBackend::record_use(const Storage& storage, Stream by) {
   const auto user = static_cast<cudaStream_t>(by.handle);
   if (by.device.kind != DeviceKind::cuda || user == compute_) return;

@@ -72,6 +72,7 @@ class CudaBackend final : public Backend {
 
   void* raw_allocate(std::size_t bytes) override;
   void raw_free(void* data) noexcept override;
+  bool others_made_room() noexcept override;
   void released(void* data) noexcept override;
   void reused(void* data) override;
 

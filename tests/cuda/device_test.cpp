@@ -63,9 +63,30 @@ TEST_CASE("device: two logical devices on one GPU have memories of their own" * 
   CHECK(bytes(2 * kMiB, cuda(0)).defined());
 }
 
+TEST_CASE("device: what one device has cached makes room for another on its GPU" *
+          doctest::skip()) {
+  REQUIRE(device_count(cuda) == 2);
+  const std::int64_t all = std::int64_t(cudasim::config_from_environment().memory);
+  { const Array cached = bytes(all * 5 / 8, cuda(0)); }
+  const std::int64_t reserved = memory::stats(cuda(0)).reserved;
+#if !defined(__SANITIZE_ADDRESS__)  // there nothing is cached
+  CHECK(reserved >= all * 5 / 8);
+#endif
+  memory::set_limit(cuda(1), all / 2);
+  CHECK(throws<OutOfMemory>([&] { bytes(all * 3 / 4, cuda(1)); }, {"cuda:1"}));
+  CHECK(memory::stats(cuda(0)).reserved == reserved);  // not for a limit
+  memory::set_limit(cuda(1), 0);
+  const Array held = bytes(all * 3 / 4, cuda(1));
+  CHECK(memory::stats(cuda(0)).reserved == 0);
+  CHECK(throws<OutOfMemory>([&] { bytes(all / 2, cuda(0)); }, {"cuda:0"}));
+  CHECK(held.numel() == all * 3 / 4);
+}
+
 TEST_CASE("device: a GPU takes two logical devices if the environment says so") {
   setenv("CUDASIM_DEVICES", "1", 1);
   CHECK(passes_alone("device: two logical devices on one GPU have memories of their own",
+                     "TANDEM_CUDA_DEVICES_PER_GPU=2"));
+  CHECK(passes_alone("device: what one device has cached makes room for another on its GPU",
                      "TANDEM_CUDA_DEVICES_PER_GPU=2"));
   unsetenv("CUDASIM_DEVICES");
 }
