@@ -9,17 +9,23 @@
 namespace tandem {
 namespace {
 
-bool wanted_by_environment() {
-  const char* text = std::getenv("TANDEM_ONEDNN");
+// Unless it is 0.
+bool wanted_by_environment(const char* variable) {
+  const char* text = std::getenv(variable);
   const std::string_view value = text ? text : "";
-  check(value.empty() || value == "0" || value == "1", "[numerics] TANDEM_ONEDNN=", value,
+  check(value.empty() || value == "0" || value == "1", "[numerics] ", variable, "=", value,
         " is neither 0 nor 1");
   return value != "0";
 }
 
 std::atomic<bool>& onednn_switch() {
-  static std::atomic<bool> on{onednn_available() && wanted_by_environment()};
+  static std::atomic<bool> on{onednn_available() && wanted_by_environment("TANDEM_ONEDNN")};
   return on;
+}
+
+std::atomic<bool>& winograd_switch() {
+  static std::atomic<bool> allowed{wanted_by_environment("TANDEM_WINOGRAD")};
+  return allowed;
 }
 
 std::atomic<bool> tf32{false};
@@ -42,6 +48,14 @@ void set_onednn(bool on) {
   check(!on || onednn_available(),
         "[set_onednn] this build has no oneDNN. Install libdnnl-dev and configure it again");
   onednn_switch().store(on, std::memory_order_relaxed);
+}
+
+bool allow_winograd() {
+  return winograd_switch().load(std::memory_order_relaxed);
+}
+
+void set_allow_winograd(bool allow) {
+  winograd_switch().store(allow, std::memory_order_relaxed);
 }
 
 bool allow_tf32() {

@@ -1,10 +1,8 @@
 // Which library multiplies, and how exactly: switches of the whole process.
 //
-// The results of two libraries differ by rounding. With either, a CPU computes large float32
-// convolutions with 3 x 3 windows and a stride of 1 by Winograd's method, in less than half of the
-// multiplications; where an output should be infinite, it may be NaN.
-// A switch may be turned at any time; work that
-// has begun ends as it began, and no tensor has to be converted. Next: docs/devices.md.
+// The results of two libraries, and of two methods, differ by rounding. A switch may be turned at
+// any time; work that has begun ends as it began, and no tensor has to be converted. Next:
+// docs/devices.md.
 #pragma once
 
 #include <cstdint>
@@ -25,6 +23,13 @@ void set_onednn(bool on);
 /// How many of its kernels a CPU device keeps ready, each for one operation, shape and layout: at
 /// most 256.
 std::int64_t onednn_kernels(Device device);
+
+/// May CPU devices compute large float32 convolutions with 3 x 3 windows and a stride of 1 by
+/// Winograd's method, in less than half of the multiplications? Its rounding errors are up to a few
+/// times those of the plain sums, and where an output should be infinite, it may be NaN. By default
+/// yes; the environment variable TANDEM_WINOGRAD=0 turns it off from the start.
+bool allow_winograd();
+void set_allow_winograd(bool allow);
 
 /// CUDA only: may float32 products be computed from operands rounded to 10 bits (TF32)? By default
 /// no.

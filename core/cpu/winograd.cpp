@@ -27,6 +27,7 @@
 #include <tandem/core/cpu/team.h>
 #include <tandem/core/cpu/winograd_matrices.h>
 #include <tandem/core/memory.h>
+#include <tandem/core/numerics.h>
 
 namespace tandem::host {
 
@@ -259,8 +260,9 @@ void convolve(const Array& x, const Size2d& padding, const Array& w, bool turn, 
 
 bool winograd_takes(const Window2d& window, std::int64_t groups, const Array& w, const Shape& y) {
   const Size2d one(1), three(3);
-  if (w.dtype() != float32 || groups != 1 || window.kernel != three || window.stride != one ||
-      window.dilation != one || window.padding.h > 2 || window.padding.w > 2) {
+  if (!allow_winograd() || w.dtype() != float32 || groups != 1 || window.kernel != three ||
+      window.stride != one || window.dilation != one || window.padding.h > 2 ||
+      window.padding.w > 2) {
     return false;
   }
   // Measured with AVX2: below 32 channels the transformations take longer than the products save.

@@ -10,8 +10,9 @@
 
 namespace tandem::host {
 
-/// Is this convolution one for Winograd's method, and large enough to gain by it? By shapes and
-/// types alone. w (O, C, 3, 3) of the convolution, y (N, O, P, Q).
+/// Is this convolution one for Winograd's method, and large enough to gain by it, if the method is
+/// allowed (numerics.h)? By shapes and types alone. w (O, C, 3, 3) of the convolution, y (N, O, P,
+/// Q).
 bool winograd_takes(const Window2d& window, std::int64_t groups, const Array& w, const Shape& y);
 
 // As in core/backend.h. REQUIRES: winograd_takes().

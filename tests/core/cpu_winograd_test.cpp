@@ -6,6 +6,8 @@
 #include <cmath>
 #include <limits>
 
+#include <tandem/core/numerics.h>
+
 #include "tests/core/cpu_arrays.h"
 
 using namespace tandem;
@@ -53,6 +55,12 @@ void for_each_product(const Case& k, F f) {
   }
 }
 
+struct AllowWinograd {
+  explicit AllowWinograd(bool allow) { set_allow_winograd(allow); }
+  ~AllowWinograd() { set_allow_winograd(before); }
+  const bool before = allow_winograd();
+};
+
 std::vector<bool> both_libraries() {
   return onednn_available() ? std::vector{false, true} : std::vector{false};
 }
@@ -87,6 +95,7 @@ Array convolved(const Case& k, const Array& x, const Array& w) {
 }  // namespace
 
 TEST_CASE("winograd: outputs and both gradients are exact on whole numbers, however arrays lie") {
+  const AllowWinograd allowed(true);
   for (const Case& k : kCases) {
     CAPTURE(k.x());
     CAPTURE(k.w());
@@ -128,6 +137,7 @@ TEST_CASE("winograd: outputs and both gradients are exact on whole numbers, howe
 }
 
 TEST_CASE("winograd: errors stay within a few roundings of the sum of all products' sizes") {
+  const AllowWinograd allowed(true);
   const Case k{4, 64, 14, 14, 32, {1}};
   const Array x = lying(Lie::rotated, random_doubles(k.x().numel(), 1), k.x()),
               w = lying(Lie::row_major, random_doubles(k.w().numel(), 2), k.w());
@@ -151,6 +161,7 @@ TEST_CASE("winograd: errors stay within a few roundings of the sum of all produc
 }
 
 TEST_CASE("winograd: a sample's bits do not depend on the rest of its batch") {
+  const AllowWinograd allowed(true);
   const Case all{9, 32, 13, 16, 48, {1}};
   const Array x = lying(Lie::rotated, random_doubles(all.x().numel(), 1), all.x()),
               w = lying(Lie::row_major, random_doubles(all.w().numel(), 2), all.w());
@@ -167,6 +178,7 @@ TEST_CASE("winograd: a sample's bits do not depend on the rest of its batch") {
 }
 
 TEST_CASE("winograd: is for large float32 convolutions with windows of 3 x 3 and a stride of 1") {
+  const AllowWinograd allowed(true);
   const Shape x{3, 32, 16, 16}, w{32, 32, 3, 3};
   const Window2d window{{3}, {1}, {1}, {1}};
   for (const bool library : both_libraries()) {
@@ -183,4 +195,9 @@ TEST_CASE("winograd: is for large float32 convolutions with windows of 3 x 3 and
     CHECK_FALSE(by_winograd(window, 1, {3, 31, 16, 16}, {32, 31, 3, 3}));
     CHECK_FALSE(by_winograd(window, 1, {1, 32, 14, 14}, w));  // half of a block
   }
+}
+
+TEST_CASE("winograd: may be switched off, and then the plain sums are computed") {
+  const AllowWinograd allowed(false);
+  CHECK_FALSE(by_winograd({{3}, {1}, {1}, {1}}, 1, {3, 32, 16, 16}, {32, 32, 3, 3}));
 }
