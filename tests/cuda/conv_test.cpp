@@ -152,7 +152,7 @@ TEST_CASE("conv2d: no algorithm at all is an error that names shapes, type and d
   for (const char* name : kBackward) cudasim::hamper_algorithm(name, 0, kRefused);
   const Array x = array_of(random_doubles(24, 1), {1, 2, 3, 4}, float16, cuda(0));
   const Array w = array_of(random_doubles(6, 2), {3, 2, 1, 1}, float16, cuda(0));
-  Array y = Array::empty({1, 3, 3, 4}, float16, cuda(0)), dx = Array::empty_like(x),
+  Array y = Array::zeros({1, 3, 3, 4}, float16, cuda(0)), dx = Array::empty_like(x),
         dw = Array::empty_like(w);
   Backend& b = backend(cuda(0));
   CHECK(throws<DeviceError>([&] { b.conv2d({}, 1, x, w, {}, y); },
