@@ -49,26 +49,26 @@ constexpr std::size_t kSquareIn = kIn<kMatrix>* kIn<kMatrix>;
 template <auto kMatrix>
 constexpr std::size_t kSquareOut = kOut<kMatrix>* kOut<kMatrix>;
 
-// T x T' for a matrix T: along the columns, then along the rows of a square.
+// (T x)' for a matrix T, and x with so many columns.
+template <auto kMatrix, std::size_t kColumns>
+[[gnu::always_inline]] inline Row<kColumns * kOut<kMatrix>> transposed_product(
+    const Row<kIn<kMatrix> * kColumns>& x) {
+  constexpr std::size_t N = kIn<kMatrix>, M = kOut<kMatrix>;
+  Row<kColumns * M> all;
+  for (std::size_t j = 0; j < kColumns; ++j) {
+    Row<N> column;
+    for (std::size_t i = 0; i < N; ++i) column[i] = x[i * kColumns + j];
+    const Row<M> y = kMatrix(column);
+    for (std::size_t i = 0; i < M; ++i) all[j * M + i] = y[i];
+  }
+  return all;
+}
+
+// T x T' for a matrix T and a square x.
 template <auto kMatrix>
 [[gnu::always_inline]] inline Row<kSquareOut<kMatrix>> transformed(
     const Row<kSquareIn<kMatrix>>& x) {
-  constexpr std::size_t N = kIn<kMatrix>, M = kOut<kMatrix>;
-  Row<M * N> half;
-  for (std::size_t j = 0; j < N; ++j) {
-    Row<N> column;
-    for (std::size_t i = 0; i < N; ++i) column[i] = x[i * N + j];
-    const Row<M> y = kMatrix(column);
-    for (std::size_t i = 0; i < M; ++i) half[i * N + j] = y[i];
-  }
-  Row<M * M> all;
-  for (std::size_t i = 0; i < M; ++i) {
-    Row<N> row;
-    for (std::size_t j = 0; j < N; ++j) row[j] = half[i * N + j];
-    const Row<M> y = kMatrix(row);
-    for (std::size_t j = 0; j < M; ++j) all[i * M + j] = y[j];
-  }
-  return all;
+  return transposed_product<kMatrix, kOut<kMatrix>>(transposed_product<kMatrix, kIn<kMatrix>>(x));
 }
 
 // Neighbouring channels, as many as one packet has, or the rest.
