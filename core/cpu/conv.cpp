@@ -383,7 +383,7 @@ void CpuBackend::conv2d_grad_input(const Window2d& window, std::int64_t groups, 
 void CpuBackend::conv2d_grad_weight(const Window2d& window, std::int64_t groups, const Array& x,
                                     const Array& dy, Array& dw) {
   if (host::winograd_takes(window, groups, dw, dy.shape())) {
-    return host::winograd_grad_weight(window, x, dy, dw, *this);
+    return host::winograd_grad_weight(window, x, dy, dw);
   }
   if (onednn_.conv2d_grad_weight(window, groups, x, dy, dw)) return;
   const CategoryScope scope(Category::workspace);

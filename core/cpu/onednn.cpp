@@ -30,21 +30,9 @@ MemoryFormat format_for(const Array& result, const Array& operand) {
   return follows ? last : format_of(result);
 }
 
-Array copied(const Array& a, MemoryFormat format) {
-  const CategoryScope scope(Category::workspace);
-  Array copy = Array::empty(a.shape(), a.dtype(), a.device(), format);
-  backend(a.device()).copy(a, copy);
-  return copy;
-}
-
-// `image` in a format, copied if need be.
-Array lying(const Array& image, MemoryFormat format) {
-  return image.is_contiguous(format) ? image : copied(image, format);
-}
-
 // Without gaps and overlaps, in any order.
 Array dense(const Array& a) {
-  return a.is_dense() ? a : copied(a, MemoryFormat::contiguous);
+  return a.is_dense() ? a : lying(a, MemoryFormat::contiguous);
 }
 
 // Is dnnl_sgemm at least as quick as Eigen? Measured with AVX2 on MLPs of widths 10 to 2048: a call

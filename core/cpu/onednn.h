@@ -30,6 +30,9 @@ bool onednn_product(const Matrix<float>& a, const Matrix<float>& b, float* c, st
 /// them up takes no time to speak of. w as in a convolution, y (N, O, P, Q). Defined in conv.cpp.
 std::int64_t weight_parts(const Shape& w, const Shape& y, DType dtype);
 
+/// The array in a format: itself, or a copy in workspace. Defined in winograd.cpp.
+Array lying(const Array& a, MemoryFormat format);
+
 /// Kernels of one device, made when first needed and kept: one per operation, shape and layout, the
 /// refusals too. Thread safe: two engines may share a device, but its kernels run one at a time.
 class OneDnn {

@@ -212,13 +212,6 @@ std::int64_t turned(std::int64_t k) {
 
 // ---- the three directions
 
-Array channels_last(const Array& a, Backend& backend) {
-  if (a.is_contiguous(MemoryFormat::channels_last)) return a;
-  Array copy = Array::empty(a.shape(), a.dtype(), a.device(), MemoryFormat::channels_last);
-  backend.copy(a, copy);
-  return copy;
-}
-
 Images<const float> images_of(const Array& a) {
   return {a.data<float>(), a.size(2), a.size(3), a.size(1)};
 }
@@ -231,7 +224,7 @@ double nanoseconds(const Tiling& tiling, const Array& w) {
 void convolve(const Array& x, const Size2d& padding, const Array& w, bool turn, const Array& bias,
               Array& y, Backend& backend) {
   const CategoryScope scope(Category::workspace);
-  const Array in = channels_last(x, backend);
+  const Array in = lying(x, MemoryFormat::channels_last);
   const bool own = y.is_contiguous(MemoryFormat::channels_last);
   Array out = own ? y : Array::empty(y.shape(), float32, y.device(), MemoryFormat::channels_last);
   const Images<const float> from = images_of(in);
@@ -258,6 +251,14 @@ void convolve(const Array& x, const Size2d& padding, const Array& w, bool turn, 
 
 }  // namespace
 
+Array lying(const Array& a, MemoryFormat format) {
+  if (a.is_contiguous(format)) return a;
+  const CategoryScope scope(Category::workspace);
+  Array copy = Array::empty(a.shape(), a.dtype(), a.device(), format);
+  backend(a.device()).copy(a, copy);
+  return copy;
+}
+
 bool winograd_takes(const Window2d& window, std::int64_t groups, const Array& w, const Shape& y) {
   const Size2d one(1), three(3);
   if (!allow_winograd() || w.dtype() != float32 || groups != 1 || window.kernel != three ||
@@ -281,10 +282,10 @@ void winograd_grad_input(const Window2d& window, const Array& w, const Array& dy
   convolve(dy, {2 - window.padding.h, 2 - window.padding.w}, w, true, {}, dx, backend);
 }
 
-void winograd_grad_weight(const Window2d& window, const Array& x, const Array& dy, Array& dw,
-                          Backend& backend) {
+void winograd_grad_weight(const Window2d& window, const Array& x, const Array& dy, Array& dw) {
   const CategoryScope scope(Category::workspace);
-  const Array in = channels_last(x, backend), grads = channels_last(dy, backend);
+  const Array in = lying(x, MemoryFormat::channels_last),
+              grads = lying(dy, MemoryFormat::channels_last);
   const Images<const float> from = images_of(in), to = images_of(grads);
   const Tiling tiling(dy.size(0), dy.size(2), dy.size(3));
   const std::int64_t parts = weight_parts(dw.shape(), dy.shape(), dw.dtype());

@@ -20,7 +20,6 @@ void winograd(const Window2d& window, const Array& x, const Array& w, const Arra
               Backend& backend);
 void winograd_grad_input(const Window2d& window, const Array& w, const Array& dy, Array& dx,
                          Backend& backend);
-void winograd_grad_weight(const Window2d& window, const Array& x, const Array& dy, Array& dw,
-                          Backend& backend);
+void winograd_grad_weight(const Window2d& window, const Array& x, const Array& dy, Array& dw);
 
 }  // namespace tandem::host
