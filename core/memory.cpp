@@ -7,22 +7,8 @@
 #include <tandem/core/backend.h>
 #include <tandem/core/thread_state.h>
 
-#if defined(__SANITIZE_ADDRESS__)
-#define TANDEM_ASAN 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define TANDEM_ASAN 1
-#endif
-#endif
-
 namespace tandem {
 namespace {
-
-#ifdef TANDEM_ASAN
-constexpr bool kCaches = false;
-#else
-constexpr bool kCaches = true;
-#endif
 
 constexpr std::int64_t kSmallest = 64;
 
@@ -137,13 +123,13 @@ void Pool::release(void* data, std::int64_t bytes, Category category) noexcept {
   const std::int64_t size = class_bytes(c);
   count(-size, category);
   SizeClass& size_class = classes_[std::size_t(c)];
-  if (kCaches) {
-    raw_.released(data);
-    size_class.free.push_back(data);
-  } else {
+  if (raw_.watched()) {
     --size_class.blocks;
     stats_.reserved -= size;
     raw_.raw_free(data);
+  } else {
+    raw_.released(data);
+    size_class.free.push_back(data);
   }
 }
 

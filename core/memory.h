@@ -78,6 +78,8 @@ class RawMemory {
   /// 64-byte aligned at least; nullptr when there is no more.
   virtual void* raw_allocate(std::size_t bytes) = 0;
   virtual void raw_free(void* data) noexcept = 0;
+  /// A sanitizer watches the system's blocks: keep none, or it cannot see who uses a freed one.
+  virtual bool watched() const noexcept { return false; }
   /// `data` goes into the pool's cache, or is about to come out of it. Under the pool's lock.
   virtual void released(void*) noexcept {}
   virtual void reused(void*) {}

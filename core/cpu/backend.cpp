@@ -4,6 +4,17 @@
 #include <cstring>
 #include <new>
 
+#if defined(__SANITIZE_ADDRESS__)
+#define TANDEM_ASAN true
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define TANDEM_ASAN true
+#endif
+#endif
+#ifndef TANDEM_ASAN
+#define TANDEM_ASAN false
+#endif
+
 namespace tandem {
 
 std::unique_ptr<Backend> make_cpu_backend(Device device, std::int64_t memory_limit) {
@@ -21,6 +32,10 @@ void* CpuBackend::raw_allocate(std::size_t bytes) {
 
 void CpuBackend::raw_free(void* data) noexcept {
   ::operator delete (data, std::align_val_t{64});
+}
+
+bool CpuBackend::watched() const noexcept {
+  return TANDEM_ASAN;
 }
 
 void CpuBackend::copy_from_host(void* to, const void* from, std::int64_t bytes) {

@@ -22,6 +22,7 @@ class CpuBackend final : public Backend {
 
   void* raw_allocate(std::size_t bytes) override;
   void raw_free(void* data) noexcept override;
+  bool watched() const noexcept override;
 
   void copy_from_host(void* to, const void* from, std::int64_t bytes) override;
   void copy_to_host(void* to, const void* from, std::int64_t bytes) override;

@@ -16,7 +16,7 @@ failed=0 runs=0
 machines=("CUDASIM_DEVICES=20" "CUDASIM_DEVICES=20 CUDASIM_PEER_ACCESS=0"
           "CUDASIM_DEVICES=1 TANDEM_CUDA_DEVICES_PER_GPU=20"
           "CUDASIM_DEVICES=10 TANDEM_CUDA_DEVICES_PER_GPU=2")
-export CUDASIM_MEMORY=2147483648
+cases_on_cuda="env TANDEM_TEST_DEVICE=cuda CUDASIM_MEMORY=2147483648"  # 64 MiB are too few
 
 try() {  # title command...
   local title=$1 start=$SECONDS result=ok
@@ -47,7 +47,7 @@ for part in "${parts[@]}"; do
         machine=${machines[seed % 4]}
         order="CUDASIM_SCHEDULE=random CUDASIM_SEED=$seed"
         try "parallel, seed $seed, $machine" \
-          env TANDEM_TEST_DEVICE=cuda $machine $order $dev/test_parallel_cuda
+          $cases_on_cuda $machine $order $dev/test_parallel_cuda
         try "steps, seed $seed" env CUDASIM_DEVICES=3 $order \
           $dev/test_cuda --test-case="copies*,streams*,overlap*,train*,topology*"
       done
@@ -57,7 +57,7 @@ for part in "${parts[@]}"; do
       try "test_cuda, ASan and UBSan" $asan/test_cuda
       for machine in "${machines[@]}"; do
         try "parallel, ASan and UBSan, $machine" \
-          env TANDEM_TEST_DEVICE=cuda $machine $asan/test_parallel_cuda
+          $cases_on_cuda $machine $asan/test_parallel_cuda
       done
       ;;
     *)

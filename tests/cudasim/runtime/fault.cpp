@@ -19,24 +19,27 @@ thread_local Catcher* catcher = nullptr;
 
 struct sigaction previous_handler;
 
+enum class Fault { foreign, caught, fatal };
+
 // The state is read without its lock: the thread that faulted may hold it, and nothing else can be
 // done anyway.
-void on_fault(int signal, siginfo_t* info, void* context) {
-  const std::string place = describe(state(), info->si_addr);
-  const bool ours = place != "pageable host memory";
-  if (!ours) {
-    sigaction(signal, &previous_handler, nullptr);  // not our business: the access faults again
-    return;
-  }
+Fault examine(const void* address) {
+  const std::string place = describe(state(), address);
+  if (place == "pageable host memory") return Fault::foreign;
   const std::string text = "host code touched " + place;
   if (catcher && this_thread().inside_api == 0) {
     std::strncpy(catcher->text, text.c_str(), sizeof catcher->text - 1);
-    siglongjmp(catcher->back, 1);
+    return Fault::caught;
   }
   const std::string line = "cudasim: " + text + "\n";
   (void)!write(STDERR_FILENO, line.data(), line.size());
-  sigaction(signal, &previous_handler, nullptr);
-  (void)context;
+  return Fault::fatal;
+}
+
+void on_fault(int signal, siginfo_t* info, void*) {
+  // Out of the handler by a jump only here, where nothing is left to destroy.
+  if (examine(info->si_addr) == Fault::caught) siglongjmp(catcher->back, 1);
+  sigaction(signal, &previous_handler, nullptr);  // the access faults again, and ends the program
 }
 
 }  // namespace
