@@ -1,5 +1,5 @@
-// Matrix products, through Eigen unless oneDNN takes them. Transposed operands are read as they
-// lie.
+// Matrix products, through Eigen unless panels.h or oneDNN take them. Transposed operands are read
+// as they lie.
 #define EIGEN_DONT_PARALLELIZE
 // Eigen's shortcut for small products adds in an order that depends on where the result lies.
 #define EIGEN_GEMM_TO_COEFFBASED_THRESHOLD 0
@@ -11,6 +11,7 @@
 #include <tandem/core/cpu/backend.h>
 #include <tandem/core/cpu/gemm.h>
 #include <tandem/core/cpu/onednn.h>
+#include <tandem/core/cpu/panels.h>
 #include <tandem/core/cpu/team.h>
 #include <tandem/core/cpu/traverse.h>
 
@@ -106,11 +107,23 @@ Cut cut_product(std::int64_t m, std::int64_t n, int most, bool by_onednn) {
   return best;
 }
 
+enum class Way { eigen, onednn, panels };
+
 template <class T>
-void multiply_here(const host::Matrix<T>& a, const host::Matrix<T>& b, T* out, std::int64_t stride,
-                   bool accumulate, bool by_onednn) {
+Way way_of(const host::Matrix<T>& a, const host::Matrix<T>& b) {
   if constexpr (std::is_same_v<T, float>) {
-    if (by_onednn && host::onednn_product(a, b, out, stride, accumulate)) return;
+    if (host::panels_take(a, b)) return Way::panels;
+    if (host::onednn_takes(a, b)) return Way::onednn;
+  }
+  return Way::eigen;
+}
+
+template <class T>
+void multiply_here(Device device, const host::Matrix<T>& a, const host::Matrix<T>& b, T* out,
+                   std::int64_t stride, bool accumulate, Way way) {
+  if constexpr (std::is_same_v<T, float>) {
+    if (way == Way::panels) return host::panels_product(a, b, out, stride, accumulate);
+    if (way == Way::onednn && host::onednn_product(device, a, b, out, stride, accumulate)) return;
   }
   for (std::int64_t i = 0; i < a.height() && !accumulate; ++i) {
     std::fill_n(out + i * stride, b.width(), T(0));
@@ -122,18 +135,17 @@ void multiply_here(const host::Matrix<T>& a, const host::Matrix<T>& b, T* out, s
 template <class T>
 void multiply_matrices(Device device, int most, const host::Matrix<T>& a, const host::Matrix<T>& b,
                        T* out, bool accumulate) {
-  bool by_onednn = false;
-  if constexpr (std::is_same_v<T, float>) by_onednn = host::onednn_takes(a, b);
+  const Way way = way_of(a, b);
   const std::int64_t n = b.width();
-  if (most == 1) return multiply_here(a, b, out, n, accumulate, by_onednn);
-  const Cut cut = cut_product(a.height(), n, most, by_onednn);
+  if (most == 1) return multiply_here(device, a, b, out, n, accumulate, way);
+  const Cut cut = cut_product(a.height(), n, most, way == Way::onednn);
   host::for_each_part(device, cut.parts(), [&](int part) {
     const std::int64_t begin = cut.at[std::size_t(part)],
                        count = cut.at[std::size_t(part) + 1] - begin;
     if (cut.rows) {
-      multiply_here(a.rows_from(begin, count), b, out + begin * n, n, accumulate, by_onednn);
+      multiply_here(device, a.rows_from(begin, count), b, out + begin * n, n, accumulate, way);
     } else {
-      multiply_here(a, b.columns_from(begin, count), out + begin, n, accumulate, by_onednn);
+      multiply_here(device, a, b.columns_from(begin, count), out + begin, n, accumulate, way);
     }
   });
 }
@@ -205,9 +217,9 @@ template void host::add_product(const Matrix<float>&, const Matrix<float>&, floa
 template void host::add_product(const Matrix<double>&, const Matrix<double>&, double*,
                                 std::int64_t);
 
-void host::product(const Matrix<float>& a, const Matrix<float>& b, float* c, std::int64_t c_stride,
-                   bool accumulate) {
-  multiply_here(a, b, c, c_stride, accumulate, onednn_takes(a, b));
+void host::product(Device device, const Matrix<float>& a, const Matrix<float>& b, float* c,
+                   std::int64_t c_stride, bool accumulate) {
+  multiply_here(device, a, b, c, c_stride, accumulate, way_of(a, b));
 }
 
 void CpuBackend::gemm(const Array& a, const Array& b, Array& c, bool accumulate) {

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include <tandem/core/device.h>
+
 namespace tandem::host {
 
 /// Row-major with `stride` elements between rows; `transposed`: what is meant is its transpose.
@@ -35,9 +37,9 @@ struct Matrix {
 template <class T>
 void add_product(const Matrix<T>& a, const Matrix<T>& b, T* c, std::int64_t c_stride);
 
-/// c = a b, or c += a b if `accumulate`, through whichever library is quicker, on this thread
-/// alone.
-void product(const Matrix<float>& a, const Matrix<float>& b, float* c, std::int64_t c_stride,
-             bool accumulate);
+/// c = a b, or c += a b if `accumulate`, in whichever way is the quickest, on this thread alone.
+/// Workspace comes from `device`.
+void product(Device device, const Matrix<float>& a, const Matrix<float>& b, float* c,
+             std::int64_t c_stride, bool accumulate);
 
 }  // namespace tandem::host

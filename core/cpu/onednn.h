@@ -20,10 +20,10 @@ bool onednn_takes(const Matrix<float>& a, const Matrix<float>& b);
 /// Products of results (M, N) that are thin are computed in another way than others, whose bits are
 /// others too.
 bool onednn_is_thin(std::int64_t m, std::int64_t n);
-/// c = a b, or c += a b if `accumulate`. c is row-major. REQUIRES: oneDNN takes it, or the product
-/// that it is a part of (see gemm.cpp).
-bool onednn_product(const Matrix<float>& a, const Matrix<float>& b, float* c, std::int64_t c_stride,
-                    bool accumulate);
+/// c = a b, or c += a b if `accumulate`. c is row-major; workspace comes from `device`. REQUIRES:
+/// oneDNN takes it, or the product that it is a part of (see gemm.cpp).
+bool onednn_product(Device device, const Matrix<float>& a, const Matrix<float>& b, float* c,
+                    std::int64_t c_stride, bool accumulate);
 
 /// In how many parts of the batch the gradient of a weight is computed, which are then added up in
 /// order. By the shape alone (see Note [Parts of a kernel]), few enough that making them and adding

@@ -10,6 +10,7 @@
 #define EIGEN_DONT_PARALLELIZE
 #include <Eigen/Core>
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -51,6 +52,10 @@ struct Packet {
   friend Packet operator-(Packet a, Packet b) { return of(Eigen::internal::psub(a.v, b.v)); }
   friend Packet operator*(Packet a, Packet b) { return of(Eigen::internal::pmul(a.v, b.v)); }
   friend Packet operator/(Packet a, Packet b) { return of(Eigen::internal::pdiv(a.v, b.v)); }
+  /// a b + c, rounded once where the machine can.
+  friend Packet fma(Packet a, Packet b, Packet c) {
+    return of(Eigen::internal::pmadd(a.v, b.v, c.v));
+  }
   friend Packet operator-(Packet a) { return of(Eigen::internal::pnegate(a.v)); }
 
   /// Where the first is less than (unlike) the second: a, else b. Nothing is less than a NaN.
@@ -99,6 +104,18 @@ struct Packet {
     return load(all);
   }
 };
+
+/// Rows become columns.
+template <class C>
+void transpose(std::array<Packet<C>, std::size_t(Packet<C>::size)>& square) {
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wignored-attributes"  // of a register as a template's argument
+  Eigen::internal::PacketBlock<typename Packet<C>::Native> block;
+#pragma GCC diagnostic pop
+  for (std::size_t i = 0; i < square.size(); ++i) block.packet[i] = square[i].v;
+  Eigen::internal::ptranspose(block);
+  for (std::size_t i = 0; i < square.size(); ++i) square[i] = Packet<C>::of(block.packet[i]);
+}
 
 /// out[i] = f(in[i]...), where f takes and gives packets. `out` may be one of the inputs.
 template <class C, class F, class... In>

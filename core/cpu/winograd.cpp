@@ -232,20 +232,20 @@ void convolve(const Array& x, const Size2d& padding, const Array& w, bool turn, 
   const Tiling tiling(y.size(0), y.size(2), y.size(3));
   const Array start = bias.defined() ? bias.contiguous() : bias;
   Matrices weights = transform_weights(w);
-  for_each_range(y.device(), tiling.blocks(), nanoseconds(tiling, w),
-                 [&](std::int64_t block, std::int64_t end) {
-                   Matrices tiles(kBlock, from.channels, y.device());
-                   Matrices sums(kBlock, to.channels, y.device());
-                   for (; block < end; ++block) {
-                     transform_block<input>(tiling, block, from, padding, tiles);
-                     for (std::int64_t k = 0; k < kProducts; ++k) {
-                       product(tiles[k], turn ? weights[turned(k)] : weights.transposed(k),
-                               sums.data(k), to.channels, false);
-                     }
-                     write_block(tiling, block, sums,
-                                 start.defined() ? start.data<float>() : nullptr, to);
-                   }
-                 });
+  for_each_range(
+      y.device(), tiling.blocks(), nanoseconds(tiling, w),
+      [&](std::int64_t block, std::int64_t end) {
+        Matrices tiles(kBlock, from.channels, y.device());
+        Matrices sums(kBlock, to.channels, y.device());
+        for (; block < end; ++block) {
+          transform_block<input>(tiling, block, from, padding, tiles);
+          for (std::int64_t k = 0; k < kProducts; ++k) {
+            product(y.device(), tiles[k], turn ? weights[turned(k)] : weights.transposed(k),
+                    sums.data(k), to.channels, false);
+          }
+          write_block(tiling, block, sums, start.defined() ? start.data<float>() : nullptr, to);
+        }
+      });
   if (!own) backend.copy(out, y);
 }
 
@@ -299,8 +299,8 @@ void winograd_grad_weight(const Window2d& window, const Array& x, const Array& d
       transform_block<input>(tiling, block, from, window.padding, tiles);
       transform_block<output_transposed>(tiling, block, to, 0, grads_of_tiles);
       for (std::int64_t k = 0; k < kProducts; ++k) {
-        product(grads_of_tiles.transposed(k), tiles[k], sums[std::size_t(p)].data(k), from.channels,
-                block > begin);
+        product(dw.device(), grads_of_tiles.transposed(k), tiles[k], sums[std::size_t(p)].data(k),
+                from.channels, block > begin);
       }
     }
   });

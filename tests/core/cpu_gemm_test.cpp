@@ -2,9 +2,12 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <functional>
 #include <limits>
 
 #include "tests/core/cpu_arrays.h"
+
+#include <tandem/core/numerics.h>
 
 using namespace tandem;
 using namespace tandem::test;
@@ -96,6 +99,70 @@ TEST_CASE("cpu gemm: every layout of both operands, every type, with and without
     }
   }
 }
+
+// Sizes at and beside the borders of tiles (6 x 16) and of blocks (1024) of panels.h; and left
+// operands that lie by columns of 256 and 512 numbers, which are copied for oneDNN.
+TEST_CASE("cpu gemm: few rows with many, and columns that share sets of the cache") {
+  struct Case {
+    Sizes s;
+    std::vector<Matrix> left, right;
+  };
+  const std::vector<Matrix> rows{Matrix::rows, Matrix::wide_rows},
+      columns{Matrix::transposed, Matrix::wide_transposed};
+  for (const auto& [s, left, right] :
+       {Case{{1, 16, 512, 48}, rows, columns}, Case{{1, 16, 1031, 50}, rows, columns},
+        Case{{1, 101, 2100, 30}, rows, columns}, Case{{2, 46, 517, 139}, rows, columns},
+        Case{{1, 139, 1024, 46}, rows, columns}, Case{{1, 256, 70, 64}, columns, rows},
+        Case{{2, 253, 40, 80}, columns, rows}, Case{{1, 512, 33, 130}, columns, rows}}) {
+    const auto p = whole_numbers(s.b * s.m * s.k, 41, 2), q = whole_numbers(s.b * s.k * s.n, 42, 2),
+               before = whole_numbers(s.b * s.m * s.n, 43, 2);
+    const auto expected = product(p, q, s);
+    for (Matrix ka : left) {
+      for (Matrix kb : right) {
+        CAPTURE(s.m);
+        CAPTURE(s.k);
+        CAPTURE(s.n);
+        CAPTURE(int(ka));
+        CAPTURE(int(kb));
+        const Array a = matrix(ka, p, s.b, s.m, s.k, float32);
+        const Array b = matrix(kb, q, s.b, s.k, s.n, float32);
+        Array c = garbage({s.b, s.m, s.n}, float32);
+        cpu_backend().gemm(a, b, c, false);
+        REQUIRE(values_of(c) == expected);
+        put(c, before);
+        cpu_backend().gemm(a, b, c, true);
+        REQUIRE(values_of(c) == each(expected, before, std::plus<>()));
+      }
+    }
+  }
+}
+
+#if defined(__AVX2__) && defined(__FMA__)
+TEST_CASE("cpu gemm: few rows with many are summed in order, one rounding for each product") {
+  const bool before = onednn();
+  if (onednn_available()) set_onednn(false);  // with longer registers it would be quicker
+  for (const bool turned : {false, true}) {
+    const std::int64_t m = turned ? 31 : 100, n = turned ? 100 : 31, k = 1500;
+    const Array a = matrix(Matrix::rows, random_doubles(m * k, 1), 1, m, k, float32);
+    const Array b = matrix(Matrix::transposed, random_doubles(k * n, 2), 1, k, n, float32);
+    const auto p = values_of(a), q = values_of(b);
+    std::vector<double> expected;
+    for (std::int64_t i = 0; i < m; ++i) {
+      for (std::int64_t j = 0; j < n; ++j) {
+        float sum = 0;
+        for (std::int64_t l = 0; l < k; ++l) {
+          sum = std::fma(float(p[std::size_t(i * k + l)]), float(q[std::size_t(l * n + j)]), sum);
+        }
+        expected.push_back(sum);
+      }
+    }
+    Array c = garbage({1, m, n}, float32);
+    cpu_backend().gemm(a, b, c, false);
+    CHECK(values_of(c) == expected);
+  }
+  if (onednn_available()) set_onednn(before);
+}
+#endif
 
 TEST_CASE("cpu gemm: sizes of 0; a sum of no products is 0") {
   for (DType dtype : kArithmetic) {
