@@ -49,6 +49,30 @@ struct SgdRule {
   };
 };
 
+/// x / divisor for one divisor and many x, without divisions and with every bit of them: the
+/// remainder of a quotient that is off by less than a unit in the last place corrects it.
+/// REQUIRES: 0 < divisor <= 1; x is 0, infinite, NaN, or a root (a positive one is so large that no
+/// remainder vanishes).
+///   N. Brisebarre, J.-M. Muller, S. K. Raina: Accelerating correctly rounded floating-point
+///   division when the divisor is known in advance (2004), which rests on P. Markstein's theorem
+///   (1990): the correction is right if `high_` is 1 / divisor, correctly rounded.
+template <class T>
+class RootDivisor {
+ public:
+  RootDivisor() = default;
+  explicit RootDivisor(T divisor)
+      : divisor_(divisor), high_(T(1) / divisor), low_(std::fma(-high_, divisor, T(1)) * high_) {}
+
+  TANDEM_HD T divide(T x) const {
+    const T near = std::fma(x, high_, x * low_);
+    const T quotient = std::fma(std::fma(-near, divisor_, x), high_, near);
+    return quotient > x ? quotient : x;  // infinity has no remainder
+  }
+
+ private:
+  T divisor_, high_, low_;  // 1 / divisor = high + low
+};
+
 /// Adam, and AdamW where the decay is decoupled.
 ///   AdamW: p = p decay;  Adam: g = g + weight_decay p
 ///   m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g^2
@@ -61,6 +85,7 @@ struct AdamRule {
   struct Step {
     T minus_step, beta1, one_minus_beta1, beta2, one_minus_beta2, sqrt_correction2, eps;
     T weight_decay, decay, sign;
+    RootDivisor<T> by_sqrt_correction2;
     bool amsgrad;
 
     Step() = default;
@@ -75,6 +100,7 @@ struct AdamRule {
           weight_decay(T(c[AdamRule::weight_decay])),
           decay(T(c[AdamRule::decay])),
           sign(c[AdamRule::maximize] != 0 ? T(-1) : T(1)),
+          by_sqrt_correction2(sqrt_correction2),
           amsgrad(c[AdamRule::amsgrad] != 0) {}
 
     TANDEM_HD void operator()(T& p, T g, T& m, T& v, T& v_max) const {
@@ -90,6 +116,18 @@ struct AdamRule {
         second = v_max;
       }
       const T denominator = std::sqrt(second) / sqrt_correction2 + eps;
+      p = p + (minus_step * m) / denominator;
+    }
+
+    /// Most people's Adam and AdamW: no amsgrad, no maximize, no decay in the gradient.
+    bool is_plain() const { return sign == T(1) && weight_decay == T(0) && !amsgrad; }
+    /// The bits of operator() if it is. On CPUs divisions are what an update waits for, and the
+    /// loop is short enough for one of them to be hidden in multiplications.
+    TANDEM_HD void plain(T& p, T g, T& m, T& v) const {
+      p = p * decay;
+      m = std::fma(g, one_minus_beta1, m * beta1);
+      v = std::fma(one_minus_beta2 * g, g, v * beta2);
+      const T denominator = by_sqrt_correction2.divide(std::sqrt(v)) + eps;
       p = p + (minus_step * m) / denominator;
     }
   };

@@ -21,6 +21,13 @@ void step(const typename Rule::template Step<C> rule, const Pointers<C>& at, std
   C* __restrict s0 = at.s[0];
   C* __restrict s1 = at.s[1];
   C* __restrict s2 = at.s[2];
+  if constexpr (requires { rule.is_plain(); }) {
+    if (rule.is_plain()) {
+#pragma GCC ivdep
+      for (std::int64_t i = 0; i < n; ++i) rule.plain(p[i], g[i], s0[i], s1[i]);
+      return;
+    }
+  }
   // States come in order, so four loops cover all rules. A missing state is a local of one
   // iteration: nothing is carried from one to the next, and the loop vectorises.
   if (s2 != nullptr) {

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <limits>
 
 #include "tests/core/cpu_arrays.h"
 
@@ -186,4 +187,69 @@ TEST_CASE("cpu update: 16-bit parameters may have float32 state, in any order of
   const auto buffer = each(g, b, [](double u, double v) { return u + 0.5 * v; });
   CHECK(values_of(item.state[0]) == buffer);
   CHECK(values_of(item.param) == each(p, buffer, [](double u, double v) { return u - 0.5 * v; }));
+}
+
+// A number that is a root of a positive one, of any size.
+template <class T>
+T some_root(std::uint64_t random) {
+  using Limits = std::numeric_limits<T>;
+  const int exponents = Limits::max_exponent - Limits::min_exponent + Limits::digits;
+  const int exponent =
+      Limits::min_exponent - Limits::digits + int(random % std::uint64_t(exponents));
+  const T square = std::ldexp(T(1) + T(random >> 11) * T(0x1p-53), exponent);
+  return std::sqrt(std::min(std::max(square, Limits::denorm_min()), Limits::max()));
+}
+
+template <class T>
+std::vector<T> divisors() {
+  std::vector<T> list{1,
+                      std::nextafter(T(1), T(0)),
+                      std::nextafter(T(0.5), T(1)),
+                      T(0.70710678),
+                      T(0.75),
+                      T(1) / T(3),
+                      T(0.99),
+                      T(1e-4),
+                      T(3e-8)};
+  for (const double beta2 : {0.9, 0.95, 0.99, 0.999, 0.9999}) {
+    for (const int t : {1, 2, 3, 10, 100, 5000}) {
+      list.push_back(T(std::sqrt(1 - std::pow(beta2, t))));
+    }
+  }
+  return list;
+}
+
+TEST_CASE_TEMPLATE("cpu update: a root divided without division has a quotient's bits", T, float,
+                   double) {
+  std::uint64_t random = 1;
+  for (const T divisor : divisors<T>()) {
+    CAPTURE(divisor);
+    const RootDivisor<T> by(divisor);
+    std::int64_t wrong = 0;
+    for (int i = 0; i < 200000; ++i) {
+      random = random * 6364136223846793005u + 1442695040888963407u;
+      const T x = some_root<T>(random);
+      wrong += by.divide(x) != x / divisor;
+    }
+    CHECK(wrong == 0);
+    CHECK(by.divide(0) == 0);
+    const T infinity = std::numeric_limits<T>::infinity();
+    CHECK(by.divide(infinity) == infinity);
+    CHECK(std::isnan(by.divide(std::numeric_limits<T>::quiet_NaN())));
+    CHECK(by.divide(std::sqrt(std::numeric_limits<T>::denorm_min())) ==
+          std::sqrt(std::numeric_limits<T>::denorm_min()) / divisor);
+  }
+}
+
+TEST_CASE("cpu update: all 2^23 fractions of a float, divided without division") {
+  for (const float divisor : {0.0316227749f, 0.0447045378f, 0.707106769f, 0.999999940f, 0.6f}) {
+    CAPTURE(divisor);
+    const RootDivisor<float> by(divisor);
+    std::int64_t wrong = 0;
+    for (std::int64_t i = 0; i < std::int64_t(1) << 23; ++i) {
+      const float x = 1 + float(i) * 0x1p-23f;
+      wrong += by.divide(x) != x / divisor;
+    }
+    CHECK(wrong == 0);
+  }
 }
