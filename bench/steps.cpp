@@ -1,6 +1,6 @@
 // Whole training steps, beside libtorch's where it is installed.
 //
-//   steps [cnn|mlp|devices|dlib] [--rounds N]
+//   steps [cnn|mlp|devices|dlib] [--rounds N] [--suffix TEXT, behind the names of ratios]
 //   steps serve | steps blas      for peers/ddp.py and tools/bench.sh
 //
 // cnn: samples/quickstart_cnn's network, batch 32, one thread on one core; libtorch in both
@@ -71,6 +71,13 @@ bench::Contender ours(const std::string& name, nn::Sequential network, const Sha
   return {name, [training] { training->step(); }};
 }
 
+int rounds = 9;
+std::string suffix;
+
+void print_ratio(const std::string& name, double value) {
+  bench::print_ratio(name + suffix, value);
+}
+
 void print(const std::vector<bench::Contender>& contenders) {
   for (const bench::Contender& c : contenders) {
     std::printf("%-44s %9.3f ms\n", c.name.c_str(), c.median_ms());
@@ -84,10 +91,8 @@ void report(const std::string& name, const std::vector<bench::Contender>& conten
   const auto best =
       std::min_element(contenders.begin() + 1, contenders.end(),
                        [](const auto& a, const auto& b) { return a.median_ms() < b.median_ms(); });
-  bench::print_ratio(name, bench::ratio(contenders.front(), *best));
+  print_ratio(name, bench::ratio(contenders.front(), *best));
 }
-
-int rounds = 9;
 
 void run_cnn() {
   std::vector<bench::Contender> all{
@@ -138,8 +143,8 @@ void run_devices() {
                                      at_once("  2 models of batch 64 at once", {64, 3, 32, 32})};
   bench::take_turns(both, rounds, 1, 3);
   print(both);
-  bench::print_ratio("dp2_speedup", bench::ratio(both[1], both[0]));
-  bench::print_ratio("dp2_speedup_of_limit", bench::ratio(both[2], both[0]));
+  print_ratio("dp2_speedup", bench::ratio(both[1], both[0]));
+  print_ratio("dp2_speedup_of_limit", bench::ratio(both[2], both[0]));
 #ifdef TANDEM_BENCH_TORCH
   peers::torch_threads(2);
   std::vector<bench::Contender> all{both.front()};
@@ -188,6 +193,8 @@ int main(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     if (std::strcmp(argv[i], "--rounds") == 0 && i + 1 < argc) {
       rounds = std::max(1, std::atoi(argv[++i]));
+    } else if (std::strcmp(argv[i], "--suffix") == 0 && i + 1 < argc) {
+      suffix = argv[++i];
     } else {
       wanted = argv[i];
     }
