@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <tandem/core/cpu/backend.h>
+#include <tandem/core/cpu/conv_shared.h>
 #include <tandem/core/cpu/gemm.h>
 #include <tandem/core/cpu/team.h>
 #include <tandem/core/cpu/winograd.h>
@@ -343,15 +344,6 @@ Array prepared(const Array& a, CpuBackend& backend) {
 }
 
 }  // namespace
-
-// What is done once for a part, a few microseconds and some passes over the weights, takes about a
-// hundredth of the time of 16 million products, and of those of 4096 positions.
-std::int64_t host::weight_parts(const Shape& w, const Shape& y, DType dtype) {
-  if (dtype != float32 && dtype != float64) return 1;  // sums of 16 bits would be rounded twice
-  const std::int64_t positions = y[0] * y[2] * y[3], products = positions * w.numel();
-  const std::int64_t parts = std::min({positions / 4096, products / 16'000'000, y[0]});
-  return std::clamp<std::int64_t>(parts, 1, 8);
-}
 
 void CpuBackend::conv2d(const Window2d& window, std::int64_t groups, const Array& x, const Array& w,
                         const Array& bias, Array& y) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <tandem/core/backend.h>
+#include <tandem/core/cpu/conv_shared.h>
 #include <tandem/core/cpu/onednn_kernel.h>
 #include <tandem/core/cpu/team.h>
 #include <tandem/core/error.h>

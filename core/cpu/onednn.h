@@ -25,14 +25,6 @@ bool onednn_is_thin(std::int64_t m, std::int64_t n);
 bool onednn_product(Device device, const Matrix<float>& a, const Matrix<float>& b, float* c,
                     std::int64_t c_stride, bool accumulate);
 
-/// In how many parts of the batch the gradient of a weight is computed, which are then added up in
-/// order. By the shape alone (see Note [Parts of a kernel]), few enough that making them and adding
-/// them up takes no time to speak of. w as in a convolution, y (N, O, P, Q). Defined in conv.cpp.
-std::int64_t weight_parts(const Shape& w, const Shape& y, DType dtype);
-
-/// The array in a format: itself, or a copy in workspace. Defined in winograd.cpp.
-Array lying(const Array& a, MemoryFormat format);
-
 /// Kernels of one device, made when first needed and kept: one per operation, shape and layout, the
 /// refusals too. Thread safe: two engines may share a device, but its kernels run one at a time.
 class OneDnn {

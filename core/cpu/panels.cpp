@@ -129,7 +129,7 @@ void multiply_rows(const Rows& rows, const Rows& others, std::int64_t k, const R
 bool library_is_wider() {
 #if defined(__x86_64__)
   static const bool wide = __builtin_cpu_supports("avx512f") != 0;
-  return Lanes::size < 16 && wide && onednn();
+  return wide && onednn();
 #else
   return false;
 #endif
@@ -137,8 +137,9 @@ bool library_is_wider() {
 
 }  // namespace
 
+// Measured with registers of 8 numbers.
 bool panels_take(const Matrix<float>& a, const Matrix<float>& b) {
-  if (Lanes::size < 8 || a.transposed || !b.transposed || library_is_wider()) return false;
+  if (Lanes::size != 8 || a.transposed || !b.transposed || library_is_wider()) return false;
   const std::int64_t few = std::min(a.rows, b.rows), many = std::max(a.rows, b.rows);
   const std::int64_t lanes = (few + kColumns - 1) / kColumns * kColumns;
   return few >= kColumns && 8 * few >= 7 * lanes && many >= 3 * few && a.columns >= 512;

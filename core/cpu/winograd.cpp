@@ -22,8 +22,8 @@
 #include <array>
 #include <vector>
 
+#include <tandem/core/cpu/conv_shared.h>
 #include <tandem/core/cpu/gemm.h>
-#include <tandem/core/cpu/onednn.h>
 #include <tandem/core/cpu/team.h>
 #include <tandem/core/cpu/winograd_matrices.h>
 #include <tandem/core/memory.h>
@@ -250,14 +250,6 @@ void convolve(const Array& x, const Size2d& padding, const Array& w, bool turn, 
 }
 
 }  // namespace
-
-Array lying(const Array& a, MemoryFormat format) {
-  if (a.is_contiguous(format)) return a;
-  const CategoryScope scope(Category::workspace);
-  Array copy = Array::empty(a.shape(), a.dtype(), a.device(), format);
-  backend(a.device()).copy(a, copy);
-  return copy;
-}
 
 bool winograd_takes(const Window2d& window, std::int64_t groups, const Array& w, const Shape& y) {
   const Size2d one(1), three(3);
