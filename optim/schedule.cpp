@@ -2,6 +2,7 @@
 #include <tandem/optim/schedule.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include <tandem/core/error.h>
@@ -127,6 +128,10 @@ void PlannedSchedule::load_state(const ScheduleState& state) {
   reader("base_lr", plan.base_lr);
   reader.check_all_taken();
   check_plan(plan);
+  for (double lr : plan.base_lr) {
+    check(lr >= 0 && std::isfinite(lr), "[load_state] a base_lr of ", lr,
+          "; it must be finite and not negative");
+  }
   apply(plan, state.step);
   plan_ = std::move(plan);
   step_ = state.step;

@@ -71,14 +71,20 @@ ScheduleValues values(const OneCycleLROptions& o, std::size_t group, double, std
 
 // ---- checks
 
+// Not negative, infinite or NaN.
+bool is_size(double x) {
+  return x >= 0 && std::isfinite(x);
+}
+
 void check_options(const StepLROptions& o, const Optimizer&) {
   check(o.step_size > 0, "[StepLR] step_size must be positive: ", o.step_size);
-  check(o.gamma >= 0, "[StepLR] gamma must not be negative: ", o.gamma);
+  check(is_size(o.gamma), "[StepLR] gamma must be finite and not negative: ", o.gamma);
 }
 
 void check_options(const CosineAnnealingLROptions& o, const Optimizer&) {
   check(o.T_max > 0, "[CosineAnnealingLR] T_max must be positive: ", o.T_max);
-  check(o.eta_min >= 0, "[CosineAnnealingLR] eta_min must not be negative: ", o.eta_min);
+  check(is_size(o.eta_min),
+        "[CosineAnnealingLR] eta_min must be finite and not negative: ", o.eta_min);
 }
 
 void check_options(const LinearLROptions& o, const Optimizer&) {
@@ -99,15 +105,17 @@ void check_options(const OneCycleLROptions& o, const Optimizer& optimizer) {
         o.steps_per_epoch);
   check(o.pct_start >= 0 && o.pct_start <= 1,
         "[OneCycleLR] pct_start must be in [0, 1]: ", o.pct_start);
-  check(o.div_factor > 0 && o.final_div_factor > 0,
-        "[OneCycleLR] div_factor and final_div_factor must be positive: ", o.div_factor, " and ",
-        o.final_div_factor);
+  check(o.div_factor > 0 && o.final_div_factor > 0 && is_size(o.div_factor) &&
+            is_size(o.final_div_factor),
+        "[OneCycleLR] div_factor and final_div_factor must be finite and positive: ", o.div_factor,
+        " and ", o.final_div_factor);
   check_per_group("OneCycleLR", "max_lr", o.max_lr, optimizer);
   check_per_group("OneCycleLR", "base_momentum", o.base_momentum, optimizer);
   check_per_group("OneCycleLR", "max_momentum", o.max_momentum, optimizer);
   for (std::size_t i = 0; i < optimizer.group_count(); ++i) {
     check(!std::isnan(o.max_lr[i]), "[OneCycleLR] max_lr is required");
-    check(o.max_lr[i] >= 0, "[OneCycleLR] max_lr must not be negative: ", o.max_lr[i]);
+    check(is_size(o.max_lr[i]),
+          "[OneCycleLR] max_lr must be finite and not negative: ", o.max_lr[i]);
     if (!o.cycle_momentum) continue;
     const Options& group = optimizer.group(i);
     check(group.contains("momentum") || group.contains("beta1"), "[OneCycleLR] ", optimizer.name(),

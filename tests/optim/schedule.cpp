@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <string>
 
@@ -243,6 +244,9 @@ TEST_CASE("ReduceLROnPlateau: has PyTorch's lr in all modes") {
 TEST_CASE("schedules: options that make no sense are refused by name, and no lr changes") {
   CHECK(refusal(step({})).find("step_size must be positive: 0") != std::string::npos);
   CHECK(refusal(step({.step_size = 1, .gamma = -1})).find("gamma") != std::string::npos);
+  const double infinity = std::numeric_limits<double>::infinity();
+  CHECK(refusal(step({.step_size = 1, .gamma = infinity})).find("gamma") != std::string::npos);
+  CHECK(refusal(cosine({.T_max = 1, .eta_min = infinity})).find("eta_min") != std::string::npos);
   CHECK(refusal(cosine({})).find("T_max must be positive: 0") != std::string::npos);
   CHECK(refusal(cosine({.T_max = 1, .eta_min = -1})).find("eta_min") != std::string::npos);
   CHECK(refusal(linear({.start_factor = 2})).find("start_factor") != std::string::npos);
@@ -264,6 +268,11 @@ TEST_CASE("OneCycleLR: options that make no sense are refused by name") {
         std::string::npos);
   CHECK(refusal(one_cycle({.max_lr = 0.1, .total_steps = 5, .div_factor = 0})).find("div_factor") !=
         std::string::npos);
+  const double infinity = std::numeric_limits<double>::infinity();
+  CHECK(refusal(one_cycle({.max_lr = infinity, .total_steps = 5})).find("max_lr") !=
+        std::string::npos);
+  CHECK(refusal(one_cycle({.max_lr = 0.1, .total_steps = 5, .final_div_factor = infinity}))
+            .find("final_div_factor") != std::string::npos);
   CHECK(refusal(one_cycle({.max_lr = 0.1, .total_steps = 5, .max_momentum = 1}))
             .find("must be in [0, 1): 1") != std::string::npos);
   CHECK(refusal(one_cycle({.max_lr = {0.1, 0.2, 0.3}, .total_steps = 5}))
@@ -419,6 +428,11 @@ TEST_CASE("state: one that does not fit is refused, and nothing changes") {
   refused(LinearLR(*others).state(), "that of a LinearLR, this is a StepLR");
   refused(changed("step_size", 0), "step_size must be positive");
   refused(changed("step_size", 1.5), "no whole number");
+  const double infinity = std::numeric_limits<double>::infinity();
+  for (double wrong : {infinity, -infinity, std::nan(""), -0.5}) {
+    refused(changed("gamma", wrong), "gamma must be finite and not negative");
+    refused(changed("base_lr.0", wrong), "a base_lr of");
+  }
   refused(changed("base_lr.1", 0.1), "have no \"base_lr.1\"");
   ScheduleState state = changed("gamma", 0.5);
   state.params.erase("gamma");
