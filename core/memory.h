@@ -3,7 +3,7 @@
 // Every block belongs to a category (what it is for), taken from the innermost CategoryScope of the
 // allocating thread. Out of memory, real or over the device's limit, throws OutOfMemory with all
 // the numbers. Pools are thread safe: a graph may be freed on another thread than the one that
-// built it. Under AddressSanitizer a pool caches nothing, so a use after free is seen.
+// built it. Under AddressSanitizer a CPU's pool caches nothing, so a use after free is seen.
 #pragma once
 
 #include <array>

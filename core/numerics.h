@@ -26,8 +26,9 @@ std::int64_t onednn_kernels(Device device);
 
 /// May CPU devices compute large float32 convolutions with 3 x 3 windows and a stride of 1 by
 /// Winograd's method, in less than half of the multiplications? Its rounding errors are up to a few
-/// times those of the plain sums, and where an output should be infinite, it may be NaN. By default
-/// yes; the environment variable TANDEM_WINOGRAD=0 turns it off from the start.
+/// times those of the plain sums, and where sums of some inputs or of a filter's weights overflow,
+/// outputs may be infinite or NaN. By default yes; the environment variable TANDEM_WINOGRAD=0 turns
+/// it off from the start.
 bool allow_winograd();
 void set_allow_winograd(bool allow);
 

@@ -51,8 +51,8 @@ struct SgdRule {
 
 /// x / divisor for one divisor and many x, without divisions and with every bit of them: the
 /// remainder of a quotient that is off by less than a unit in the last place corrects it.
-/// REQUIRES: 0 < divisor <= 1; x is 0, infinite, NaN, or a root (a positive one is so large that no
-/// remainder vanishes).
+/// REQUIRES: 2^-64 <= divisor <= 1; x is 0, infinite, NaN, or a root (a positive one is so large
+/// that no remainder vanishes).
 ///   N. Brisebarre, J.-M. Muller, S. K. Raina: Accelerating correctly rounded floating-point
 ///   division when the divisor is known in advance (2004), which rests on P. Markstein's theorem
 ///   (1990): the correction is right if `high_` is 1 / divisor, correctly rounded.

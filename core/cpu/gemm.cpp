@@ -64,7 +64,9 @@ T dot(const T* a, std::int64_t a_stride, const T* b, std::int64_t b_stride, std:
 //   So a part has the bits of the whole if it begins with a panel, the last part has all of the
 //   rest, and sizes of parts do not change the choice of a kernel. Measured: Eigen's panels are of
 //   4 rows and of 8, 12, 16, 24 or 48 columns; those of oneDNN's thin products of 16 or 48 columns
-//   and up to 96 rows; its other products may be cut anywhere if no part is thin.
+//   and up to 96 rows; its other products may be cut anywhere if no part is thin. With AVX-512
+//   oneDNN's choices are others, which nobody has measured: there the cut depends on the shape
+//   alone and is the same with one thread.
 struct Cut {
   bool rows = true;                 // else columns, of the result
   std::vector<std::int64_t> at{0};  // where parts begin, and the end
@@ -118,12 +120,32 @@ Way way_of(const host::Matrix<T>& a, const host::Matrix<T>& b) {
   return Way::eigen;
 }
 
+// A copy of `a` where oneDNN would be slow to read it, and `a` becomes it; else undefined.
 template <class T>
-void multiply_here(Device device, const host::Matrix<T>& a, const host::Matrix<T>& b, T* out,
-                   std::int64_t stride, bool accumulate, Way way) {
+Array spread(Device device, host::Matrix<T>& a, const host::Matrix<T>& b, Way way) {
+  if constexpr (std::is_same_v<T, float>) {
+    if (way == Way::onednn) return host::onednn_spread(device, a, b);
+  }
+  return {};
+}
+
+template <class T>
+double nanoseconds_of(const host::Matrix<T>& a, const host::Matrix<T>& b) {
+  return double(a.height() * a.width()) * double(b.width()) * (sizeof(T) == 4 ? 0.03 : 0.06);
+}
+
+// However many threads there are.
+template <class T>
+int parts_of_shape(const host::Matrix<T>& a, const host::Matrix<T>& b) {
+  return int(std::clamp(nanoseconds_of(a, b) / 300'000, 1.0, 8.0));
+}
+
+template <class T>
+void multiply_here(const host::Matrix<T>& a, const host::Matrix<T>& b, T* out, std::int64_t stride,
+                   bool accumulate, Way way) {
   if constexpr (std::is_same_v<T, float>) {
     if (way == Way::panels) return host::panels_product(a, b, out, stride, accumulate);
-    if (way == Way::onednn && host::onednn_product(device, a, b, out, stride, accumulate)) return;
+    if (way == Way::onednn && host::onednn_product(a, b, out, stride, accumulate)) return;
   }
   for (std::int64_t i = 0; i < a.height() && !accumulate; ++i) {
     std::fill_n(out + i * stride, b.width(), T(0));
@@ -137,15 +159,18 @@ void multiply_matrices(Device device, int most, const host::Matrix<T>& a, const 
                        T* out, bool accumulate) {
   const Way way = way_of(a, b);
   const std::int64_t n = b.width();
-  if (most == 1) return multiply_here(device, a, b, out, n, accumulate, way);
+  host::Matrix<T> left = a;
+  const Array copy = spread(device, left, b, way);
+  if (way == Way::onednn && host::onednn_has_avx512()) most = parts_of_shape(a, b);
+  if (most == 1) return multiply_here(left, b, out, n, accumulate, way);
   const Cut cut = cut_product(a.height(), n, most, way == Way::onednn);
   host::for_each_part(device, cut.parts(), [&](int part) {
     const std::int64_t begin = cut.at[std::size_t(part)],
                        count = cut.at[std::size_t(part) + 1] - begin;
     if (cut.rows) {
-      multiply_here(device, a.rows_from(begin, count), b, out + begin * n, n, accumulate, way);
+      multiply_here(left.rows_from(begin, count), b, out + begin * n, n, accumulate, way);
     } else {
-      multiply_here(device, a, b.columns_from(begin, count), out + begin, n, accumulate, way);
+      multiply_here(left, b.columns_from(begin, count), out + begin, n, accumulate, way);
     }
   });
 }
@@ -154,9 +179,9 @@ template <class T>
 void multiply(const Array& a, const Array& b, Array& c, bool accumulate) {
   const Operand<T> left(a), right(b);
   const std::int64_t batch = c.size(0), size = c.size(1) * c.size(2);
-  const double nanoseconds = double(size) * double(a.size(2)) * (sizeof(T) == 4 ? 0.03 : 0.06);
+  const double nanoseconds = nanoseconds_of(left.matrix(0), right.matrix(0));  // of one product
   T* out = c.fresh_data<T>();
-  const int most = host::parts_for(nanoseconds);  // of one product
+  const int most = host::parts_for(nanoseconds);
   if (batch == 1 || most > batch) {
     for (std::int64_t i = 0; i < batch; ++i) {
       multiply_matrices<T>(c.device(), most, left.matrix(i), right.matrix(i), out + i * size,
@@ -219,7 +244,10 @@ template void host::add_product(const Matrix<double>&, const Matrix<double>&, do
 
 void host::product(Device device, const Matrix<float>& a, const Matrix<float>& b, float* c,
                    std::int64_t c_stride, bool accumulate) {
-  multiply_here(device, a, b, c, c_stride, accumulate, way_of(a, b));
+  const Way way = way_of(a, b);
+  Matrix<float> left = a;
+  const Array copy = spread(device, left, b, way);
+  multiply_here(left, b, c, c_stride, accumulate, way);
 }
 
 void CpuBackend::gemm(const Array& a, const Array& b, Array& c, bool accumulate) {

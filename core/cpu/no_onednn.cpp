@@ -28,7 +28,13 @@ bool onednn_takes(const Matrix<float>&, const Matrix<float>&) {
 bool onednn_is_thin(std::int64_t, std::int64_t) {
   return false;
 }
-bool onednn_product(Device, const Matrix<float>&, const Matrix<float>&, float*, std::int64_t, bool) {
+bool onednn_has_avx512() {
+  return false;
+}
+Array onednn_spread(Device, Matrix<float>&, const Matrix<float>&) {
+  return {};
+}
+bool onednn_product(const Matrix<float>&, const Matrix<float>&, float*, std::int64_t, bool) {
   return false;
 }
 

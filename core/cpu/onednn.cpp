@@ -12,6 +12,7 @@
 #include <tandem/core/cpu/onednn_kernel.h>
 #include <tandem/core/cpu/team.h>
 #include <tandem/core/error.h>
+#include <tandem/core/memory.h>
 #include <tandem/core/numerics.h>
 
 namespace tandem::host {
@@ -46,21 +47,6 @@ bool shares_sets(std::int64_t stride) {
 // for enough columns of the result.
 bool is_worth_spreading(const Matrix<float>& a, const Matrix<float>& b) {
   return a.transposed && shares_sets(a.stride) && b.width() >= 64;
-}
-
-// The copy. `a` becomes it.
-Array spread(Device device, Matrix<float>& a) {
-  constexpr std::int64_t kLine = 16;
-  const std::int64_t stride = (a.columns + 255) / 256 * 256 + kLine;
-  const CategoryScope workspace(Category::workspace);
-  Array copy = Array::empty({a.rows, stride}, float32, device);
-  float* const to = copy.fresh_data<float>();
-  for (std::int64_t i = 0; i < a.rows; ++i) {
-    std::copy_n(a.data + i * a.stride, a.columns, to + i * stride);
-  }
-  a.data = to;
-  a.stride = stride;
-  return copy;
 }
 
 // Is dnnl_sgemm at least as quick as Eigen? Measured with AVX2 on MLPs of widths 10 to 2048: a call
@@ -259,18 +245,55 @@ bool onednn_takes(const Matrix<float>& a, const Matrix<float>& b) {
 }
 
 bool onednn_is_thin(std::int64_t m, std::int64_t n) {
-  return 1.0 / double(m) + 1.0 / double(n) >= 0.0038;  // oneDNN's own limit
+  return 1.0 / double(m) + 1.0 / double(n) >= 0.0038;  // oneDNN's own limit with AVX2
 }
 
-bool onednn_product(Device device, const Matrix<float>& a, const Matrix<float>& b, float* c,
-                    std::int64_t c_stride, bool accumulate) {
+bool onednn_has_avx512() {
+#if defined(__x86_64__)
+  static const bool has = __builtin_cpu_supports("avx512f") != 0;
+  return has;
+#else
+  return false;
+#endif
+}
+
+Array onednn_spread(Device device, Matrix<float>& a, const Matrix<float>& b) {
+  if (!is_worth_spreading(a, b)) return {};
+  constexpr std::int64_t kLine = 16;
+  const std::int64_t lines = (a.columns + kLine - 1) / kLine * kLine;
+  const std::int64_t stride = shares_sets(lines) ? lines + kLine : lines;
+  Array copy;
+  try {
+    const CategoryScope workspace(Category::workspace);
+    copy = Array::empty({a.rows, stride}, float32, device);
+  } catch (const OutOfMemory&) {
+    return {};  // it is slower without
+  }
+  float* const to = copy.fresh_data<float>();
+  for (std::int64_t i = 0; i < a.rows; ++i) {
+    std::copy_n(a.data + i * a.stride, a.columns, to + i * stride);
+  }
+  a.data = to;
+  a.stride = stride;
+  return copy;
+}
+
+bool onednn_product(const Matrix<float>& a, const Matrix<float>& b, float* c, std::int64_t c_stride,
+                    bool accumulate) {
   const OneThread one;
-  Matrix<float> left = a;
-  const Array copy = is_worth_spreading(a, b) ? spread(device, left) : Array();
-  const dnnl_status_t status = dnnl_sgemm(
-      a.transposed ? 'T' : 'N', b.transposed ? 'T' : 'N', a.height(), b.width(), a.width(), 1.0f,
-      left.data, left.stride, b.data, b.stride, accumulate ? 1.0f : 0.0f, c, c_stride);
-  return status == dnnl_success;
+  const std::int64_t n = b.width();
+  // What is thin, or of at most two steps, oneDNN cuts into blocks of 4032 columns, but halves the
+  // rest where it is wider than 6048: the halves need not be whole panels (gemm.cpp).
+  const bool in_blocks = onednn_is_thin(a.height(), n) || a.width() <= 2;
+  for (std::int64_t j = 0, width = 0; j < n; j += width) {
+    width = in_blocks && n - j > 6048 ? 4032 : n - j;
+    const Matrix<float> part = b.columns_from(j, width);
+    const dnnl_status_t status = dnnl_sgemm(
+        a.transposed ? 'T' : 'N', b.transposed ? 'T' : 'N', a.height(), width, a.width(), 1.0f,
+        a.data, a.stride, part.data, part.stride, accumulate ? 1.0f : 0.0f, c + j, c_stride);
+    if (status != dnnl_success) return false;
+  }
+  return true;
 }
 
 }  // namespace tandem::host

@@ -20,10 +20,15 @@ bool onednn_takes(const Matrix<float>& a, const Matrix<float>& b);
 /// Products of results (M, N) that are thin are computed in another way than others, whose bits are
 /// others too.
 bool onednn_is_thin(std::int64_t m, std::int64_t n);
-/// c = a b, or c += a b if `accumulate`. c is row-major; workspace comes from `device`. REQUIRES:
-/// oneDNN takes it, or the product that it is a part of (see gemm.cpp).
-bool onednn_product(Device device, const Matrix<float>& a, const Matrix<float>& b, float* c,
-                    std::int64_t c_stride, bool accumulate);
+/// Does it use AVX-512? Then it chooses its ways by other rules.
+bool onednn_has_avx512();
+/// A transposed `a` whose numbers would push each other out of the first cache is copied into
+/// workspace of the device, and becomes the copy. Undefined if that is not worth it.
+Array onednn_spread(Device device, Matrix<float>& a, const Matrix<float>& b);
+/// c = a b, or c += a b if `accumulate`. c is row-major. REQUIRES: oneDNN takes it, or the product
+/// that it is a part of (see gemm.cpp).
+bool onednn_product(const Matrix<float>& a, const Matrix<float>& b, float* c, std::int64_t c_stride,
+                    bool accumulate);
 
 /// Kernels of one device, made when first needed and kept: one per operation, shape and layout, the
 /// refusals too. Thread safe: two engines may share a device, but its kernels run one at a time.

@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include <tandem/core/cpu/onednn.h>
 #include <tandem/core/cpu/packets.h>
 #include <tandem/core/numerics.h>
 
@@ -125,21 +126,12 @@ void multiply_rows(const Rows& rows, const Rows& others, std::int64_t k, const R
   }
 }
 
-// oneDNN uses longer registers than this file was compiled for.
-bool library_is_wider() {
-#if defined(__x86_64__)
-  static const bool wide = __builtin_cpu_supports("avx512f") != 0;
-  return wide && onednn();
-#else
-  return false;
-#endif
-}
-
 }  // namespace
 
 // Measured with registers of 8 numbers.
 bool panels_take(const Matrix<float>& a, const Matrix<float>& b) {
-  if (Lanes::size != 8 || a.transposed || !b.transposed || library_is_wider()) return false;
+  if (Lanes::size != 8 || a.transposed || !b.transposed || (onednn() && onednn_has_avx512()))
+    return false;
   const std::int64_t few = std::min(a.rows, b.rows), many = std::max(a.rows, b.rows);
   const std::int64_t lanes = (few + kColumns - 1) / kColumns * kColumns;
   return few >= kColumns && 8 * few >= 7 * lanes && many >= 3 * few && a.columns >= 512;

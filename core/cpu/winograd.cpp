@@ -14,8 +14,9 @@
 //   dg = G' [(A dy) (B' d)]      summed over tiles, which is the inner dimension of the products.
 //
 // Rounding: sums and differences of inputs are multiplied, so what cancels leaves errors relative
-// to the largest inputs under a filter. An infinite input makes NaN (inf - inf) where the
-// definition may give infinity; outputs that do not see it are as they should be.
+// to the largest inputs under a filter. An infinite input, or sums that overflow, make NaN (inf -
+// inf) where the definition may give something else; outputs that do not see them are as they
+// should be.
 #include <tandem/core/cpu/winograd.h>
 
 #include <algorithm>

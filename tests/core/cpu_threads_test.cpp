@@ -87,11 +87,12 @@ TEST_CASE("threads: a matrix product's bits do not depend on their number") {
   };
   // Thin and thick for oneDNN (see onednn_is_thin), panels that fill and panels that do not, parts
   // by rows and by columns, vectors, and depths in one and in several blocks.
-  const Sizes sizes[] = {{64, 257, 784},  {1024, 256, 100}, {257, 96, 300},   {97, 1001, 65},
-                         {300, 300, 64},  {3, 2000, 700},   {2000, 10, 256},  {193, 145, 260},
-                         {1, 1500, 1200}, {1500, 1, 1200},  {1100, 1000, 40}, {801, 1603, 20},
-                         {128, 1024, 30}, {520, 530, 70},   {49, 51, 2000},   {2100, 384, 33},
-                         {512, 512, 64},  {256, 1500, 300}, {64, 784, 1100}};
+  const Sizes sizes[] = {{64, 257, 784},   {1024, 256, 100}, {257, 96, 300},   {97, 1001, 65},
+                         {300, 300, 64},   {3, 2000, 700},   {2000, 10, 256},  {193, 145, 260},
+                         {1, 1500, 1200},  {1500, 1, 1200},  {1100, 1000, 40}, {801, 1603, 20},
+                         {128, 1024, 30},  {520, 530, 70},   {49, 51, 2000},   {2100, 384, 33},
+                         {512, 512, 64},   {256, 1500, 300}, {64, 784, 1100},  {64, 7000, 256},
+                         {200, 7000, 100}, {461, 7685, 2},   {96, 14129, 50}};
   for (const bool library : both_libraries()) {
     const UseOneDnn use(library);
     for (std::size_t i = 0; i < std::size(sizes); i += kSanitized ? 5 : 1) {
