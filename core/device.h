@@ -71,7 +71,8 @@ void configure_devices(const DeviceOptions& options);
 void shutdown_devices();
 
 /// "cpu:0,cpu:1" or "cuda:0" to a list of devices; "3" means the first three of `kind`, "cuda" all
-/// GPUs. Throws UsageError for anything else, for duplicates and for devices that do not exist.
+/// CUDA devices. Throws UsageError for anything else, for duplicates and for devices that do not
+/// exist.
 std::vector<Device> parse_devices(std::string_view text, DeviceKind kind = DeviceKind::cpu);
 
 }  // namespace tandem

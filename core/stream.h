@@ -4,7 +4,7 @@
 //   {
 //     StreamGuard guard(cuda(0), mine);
 //     y = relu(x);                            // on `mine`, after all earlier work of cuda:0
-//     my_kernel<<<grid, block, 0, mine>>>(y.data<float>());
+//     my_kernel<<<grid, block, 0, mine>>>(y.array().data<float>());
 //   }                                         // later work of cuda:0 runs after what is on `mine`
 //
 // Memory that is freed or reused meanwhile is ordered too. Worker threads of a DataParallel call

@@ -3,7 +3,8 @@
 // The problem: every rank needs a thread, for every forward and every backward; making threads each
 //              time costs more than a small layer, and threads that wait must not burn a core.
 // The idea:    rank 0 is the caller itself; ranks 1.. have a thread each for the life of the group.
-//              Whoever waits looks for a moment (50 microseconds), then sleeps.
+//              Whoever waits looks for a moment (50 microseconds, if every rank has a core), then
+//              sleeps.
 // What it costs: one hand-over and one wake-up per run; about 10 microseconds if the others still
 //              look, 40 to 80 if they sleep.
 // What can go wrong: a rank throws. All ranks stop before run() throws ReplicaError, which knows

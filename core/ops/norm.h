@@ -1,7 +1,8 @@
 // Batch norm and layer norm: y = (x - mean) / sqrt(var + eps) weight + bias.
 //
 // Batch norm takes mean and variance of each channel over the batch; layer norm of each sample over
-// its last dimensions. Statistics are computed in double, elements of 16-bit types in float32.
+// its last dimensions. Statistics are computed in double on CPUs and in float32 on GPUs
+// (Backend::statistics_type), elements of 16-bit types in float32.
 // Modules with the state that PyTorch's have: nn/norm.h.
 #pragma once
 

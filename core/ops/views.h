@@ -8,7 +8,8 @@
 
 namespace tandem {
 
-/// One size may be -1: it is worked out. UsageError if strides do not allow a view: reshape copies.
+/// One size may be -1: it is worked out. UsageError if strides do not allow a view (reshape
+/// copies); channels-last images are copied where they must be.
 Tensor view(const Tensor& x, const Shape& shape);
 /// A view if possible, else a copy.
 Tensor reshape(const Tensor& x, const Shape& shape);

@@ -1,4 +1,4 @@
-// Matrix products in plain loops: what cublas.cpp queues. Column-major, as in BLAS.
+// Matrix products in plain loops: what products.cpp queues. Column-major, as in BLAS.
 #pragma once
 
 #include "runtime/operand.h"
