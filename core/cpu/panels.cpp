@@ -70,15 +70,13 @@ void multiply(std::int64_t steps, const float* rows, std::int64_t stride, const 
   (right[i].store(sums + std::int64_t(i) * sums_stride + Lanes::size), ...);
 }
 
-// The result: row-major, or turned, so that the panel's columns are its rows.
+// The result: row-major (right is 1), or turned (down is 1), so that the panel's columns are its
+// rows.
 struct Result {
   float* data;
-  std::int64_t stride;
-  bool turned;
+  std::int64_t down, right;
 
-  float* at(std::int64_t i, std::int64_t j) const {
-    return data + (turned ? j * stride + i : i * stride + j);
-  }
+  float& at(std::int64_t i, std::int64_t j) const { return data[i * down + j * right]; }
 };
 
 // R rows of the result, as wide as the panel; of which so many columns are wanted.
@@ -86,18 +84,17 @@ template <std::int64_t R>
 void tile(std::int64_t steps, const float* rows, std::int64_t stride, const float* panel,
           const Result& c, std::int64_t columns, bool accumulate) {
   constexpr std::make_index_sequence<std::size_t(R)> all;
-  if (!c.turned && columns == kColumns) {
-    return multiply(steps, rows, stride, panel, c.data, c.stride, accumulate, all);
+  if (c.right == 1 && columns == kColumns) {
+    return multiply(steps, rows, stride, panel, c.data, c.down, accumulate, all);
   }
   alignas(64) float sums[R * kColumns] = {};
-  const std::int64_t down = c.turned ? 1 : c.stride, right = c.turned ? c.stride : 1;
   for (std::int64_t j = 0; accumulate && j < columns; ++j) {
-    for (std::int64_t i = 0; i < R; ++i) sums[i * kColumns + j] = c.data[i * down + j * right];
+    for (std::int64_t i = 0; i < R; ++i) sums[i * kColumns + j] = c.at(i, j);
   }
   multiply(steps, rows, stride, panel, sums, kColumns, accumulate, all);
   for (std::int64_t j = 0; j < columns; ++j) {
 #pragma GCC unroll 6
-    for (std::int64_t i = 0; i < R; ++i) c.data[i * down + j * right] = sums[i * kColumns + j];
+    for (std::int64_t i = 0; i < R; ++i) c.at(i, j) = sums[i * kColumns + j];
   }
 }
 
@@ -119,7 +116,7 @@ void multiply_rows(const Rows& rows, const Rows& others, std::int64_t k, const R
       for (std::int64_t i = 0; i < rows.count; i += kRows) {
         const std::int64_t height = std::min(kRows, rows.count - i);
         tiles[std::size_t(height - 1)](steps, rows.row(i) + p, rows.stride, panel,
-                                       {c.at(i, j), c.stride, c.turned}, columns,
+                                       {&c.at(i, j), c.down, c.right}, columns,
                                        accumulate || p > 0);
       }
     }
@@ -141,9 +138,9 @@ void panels_product(const Matrix<float>& a, const Matrix<float>& b, float* c, st
                     bool accumulate) {
   const Rows x{a.data, a.rows, a.stride}, y{b.data, b.rows, b.stride};
   if (x.count < y.count) {
-    multiply_rows(y, x, a.columns, {c, c_stride, true}, accumulate);
+    multiply_rows(y, x, a.columns, {c, 1, c_stride}, accumulate);
   } else {
-    multiply_rows(x, y, a.columns, {c, c_stride, false}, accumulate);
+    multiply_rows(x, y, a.columns, {c, c_stride, 1}, accumulate);
   }
 }
 
