@@ -2,7 +2,6 @@
 #include <tandem/optim/schedule.h>
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include <tandem/core/error.h>
@@ -129,8 +128,7 @@ void PlannedSchedule::load_state(const ScheduleState& state) {
   reader.check_all_taken();
   check_plan(plan);
   for (double lr : plan.base_lr) {
-    check(lr >= 0 && std::isfinite(lr), "[load_state] a base_lr of ", lr,
-          "; it must be finite and not negative");
+    check(is_size(lr), "[load_state] a base_lr of ", lr, "; it must be finite and not negative");
   }
   apply(plan, state.step);
   plan_ = std::move(plan);

@@ -71,11 +71,6 @@ ScheduleValues values(const OneCycleLROptions& o, std::size_t group, double, std
 
 // ---- checks
 
-// Not negative, infinite or NaN.
-bool is_size(double x) {
-  return x >= 0 && std::isfinite(x);
-}
-
 void check_options(const StepLROptions& o, const Optimizer&) {
   check(o.step_size > 0, "[StepLR] step_size must be positive: ", o.step_size);
   check(is_size(o.gamma), "[StepLR] gamma must be finite and not negative: ", o.gamma);
@@ -174,6 +169,10 @@ const char* name(const ScheduleRule& rule) {
 ScheduleValues values_at(const ScheduleRule& rule, std::size_t group, double base,
                          std::int64_t step) {
   return std::visit([&](const auto& options) { return values(options, group, base, step); }, rule);
+}
+
+bool is_size(double x) {
+  return x >= 0 && std::isfinite(x);
 }
 
 void check_rule(const ScheduleRule& rule, const Optimizer& optimizer) {

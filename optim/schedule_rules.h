@@ -82,6 +82,9 @@ const char* name(const ScheduleRule& rule);
 ScheduleValues values_at(const ScheduleRule& rule, std::size_t group, double base,
                          std::int64_t step);
 
+/// Not negative, infinite or NaN.
+bool is_size(double x);
+
 /// Throws UsageError if the options make no sense, or none for this optimizer.
 void check_rule(const ScheduleRule& rule, const Optimizer& optimizer);
 
