@@ -28,7 +28,6 @@ bench=build/release/bench
 # glibc gives freed blocks of 128 KiB and more back to the system at first, and keeps them once it
 # has seen larger ones. It costs libtorch a third of a small step in page faults: peers get their
 # best, and what they do as they were installed is measured apart.
-as_installed=("$bench/steps" mlp --suffix _as_installed)
 export MALLOC_MMAP_THRESHOLD_=1073741824 MALLOC_TRIM_THRESHOLD_=1073741824
 
 # libtorch multiplies with whatever BLAS is installed. OpenBLAS does not know every virtual machine:
@@ -49,7 +48,7 @@ log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 run() { echo; echo "== $*"; "$@" | tee -a "$log"; }
 run "$bench/steps"
-run env -u MALLOC_MMAP_THRESHOLD_ -u MALLOC_TRIM_THRESHOLD_ "${as_installed[@]}"
+run env -u MALLOC_MMAP_THRESHOLD_ -u MALLOC_TRIM_THRESHOLD_ "$bench/steps" mlp --suffix _as_installed
 if python3=$(PATH=/usr/bin:$PATH command -v python3) && "$python3" -c 'import torch.distributed' 2>/dev/null; then
   run "$python3" bench/peers/ddp.py "$bench/steps"
 else
